@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,71 @@ def test_append_when_times_of_two_kinds_have_no_type_in_common_then_says_so(tmp_
     t = InMemoryCommitLog(data_path=tmp_path).table("t")
     with pytest.raises(DataFileError, match=r"column at: .*out of bounds for nanosecond resolution"):
         t.append([{"at": TO_THE_NANOSECOND}, {"at": datetime(3000, 1, 1)}], create=True)
+
+
+DAY, NOON = date(2026, 1, 1), datetime(2026, 1, 1, 12)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("date", [DAY, NOON]),
+        ("list(date)", [[DAY, NOON], None]),
+        ("struct(x date)", [{"x": DAY}, {"x": NOON}]),
+        ("timestamp", [NOON, NOON.replace(tzinfo=UTC)]),
+        ("timestamptz", [NOON.replace(tzinfo=UTC), None, NOON]),
+        ("list(timestamptz)", [[NOON.replace(tzinfo=UTC), NOON]]),
+        ("time", [time(1), time(1, tzinfo=timezone(timedelta(hours=2)))]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "form",
+    [lambda values: [{"at": each} for each in values], lambda values: pd.DataFrame({"at": values}, dtype=object)],
+)
+def test_append_when_arrow_would_take_a_time_for_another_then_refused(
+    tmp_path: Path, column: str, values: list[Any], form: Callable[[list[Any]], Any]
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"at": column})
+    for name, create in (("t", False), ("created", True)):
+        with pytest.raises(DataFileError, match=r"column at: .*(is no date|zone).*: give the column's values one type"):
+            log.append(name, form(values), create=create)
+
+
+def test_append_when_arrow_would_take_a_time_in_a_map_for_another_then_refused(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"at": "map(varchar, date)"})
+    with pytest.raises(DataFileError, match="column at: .* is no date"):
+        log.append("t", {"at": [[("x", DAY)], None, [("x", NOON)]]})
+    log.append("t", {"at": [[("x", DAY)], None]})
+    assert log.table("t").scan().to_arrow()["at"].to_pylist() == [[("x", DAY)], None]
+
+
+def test_append_when_times_are_of_several_classes_that_mean_the_same_then_they_are_taken(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"day": "date", "at": "timestamp"})
+    log.append("t", [{"day": DAY, "at": NOON}, {"day": datetime(2026, 1, 1), "at": np.datetime64("2026-01-01T12:00")}])
+    log.append("t", [{"day": np.datetime64("2026-01-01"), "at": None}, {"day": np.datetime64("NaT"), "at": pd.NaT}])
+    found = log.table("t").scan().to_arrow()
+    assert found["day"].to_pylist() == [DAY, DAY, DAY, None]
+    assert found["at"].to_pylist() == [NOON, NOON, None, None]
+
+
+@pytest.mark.parametrize(
+    "values", [pd.period_range("2026-01", periods=2, freq="M"), pd.arrays.SparseArray([1, 0])], ids=["period", "sparse"]
+)
+def test_append_when_a_column_of_pandas_means_nothing_to_others_then_says_so(tmp_path: Path, values: Any) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with pytest.raises(DataFileError, match="column a"):
+        log.append("t", pd.DataFrame({"a": values}), create=True)
+    with log.transaction() as tx:
+        tx.create_table("t", {"a": "int64"})
+    with pytest.raises(DataFileError, match="column a"):
+        log.append("t", pd.DataFrame({"a": values}))
 
 
 def test_append_when_a_number_is_beyond_float32_then_refused_and_infinities_are_taken(tmp_path: Path) -> None:

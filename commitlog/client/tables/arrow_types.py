@@ -22,6 +22,8 @@ _PLAIN = {
 }  # fmt: skip
 _TIMESTAMPS = {"s": "timestamp_s", "ms": "timestamp_ms", "us": "timestamp", "ns": "timestamp_ns"}
 _EXTENSIONS = {"arrow.uuid": "uuid", "arrow.json": "json"}
+_MEANINGLESS = frozenset({"pandas.period"})
+"""Extensions without which what they are stored as says nothing: a period is a number of months, or of whatever it counts."""
 _TIMESTAMP_NAMES = frozenset(_TIMESTAMPS.values())
 # What Parquet has no type for is stored as one of these.
 _STORED_AS = {
@@ -66,6 +68,8 @@ def type_text(data_type: pa.DataType) -> str | None:
     if plain is not None:
         return plain
     if isinstance(data_type, pa.BaseExtensionType):
+        if data_type.extension_name in _MEANINGLESS:
+            return None
         return _EXTENSIONS.get(data_type.extension_name) or type_text(data_type.storage_type)
     if pa.types.is_dictionary(data_type):
         return type_text(data_type.value_type)

@@ -20,11 +20,11 @@ def _holds_naive(value: Any) -> bool:
         return any(_holds_naive(inner) for each in value.items() for inner in each)
     if isinstance(value, list | tuple):
         return any(_holds_naive(item) for item in value)
-    return _is_naive(value)
+    return is_naive(value)
 
 
-def _is_naive(value: Any) -> bool:
-    """Also NumPy's times, none of which has a zone."""
+def is_naive(value: Any) -> bool:
+    """Whether a value is a time without a zone; NumPy's times have none."""
     if isinstance(value, datetime):
         return not is_missing(value) and value.tzinfo is None
     return type(value).__name__ == "datetime64"
@@ -32,7 +32,7 @@ def _is_naive(value: Any) -> bool:
 
 def takes_zoned(data_type: ColumnType, value: Any) -> bool:
     """Whether a time without a zone in the value stands where the type wants one with a zone."""
-    if _is_naive(value):
+    if is_naive(value):
         return data_type.name == "timestamptz"
     inner = [inner for _, inner in data_type.fields]
     if isinstance(value, Mapping) and data_type.name == "struct":

@@ -21,6 +21,17 @@ def is_missing(value: Any) -> bool:
     return type(value).__name__ in _MISSING
 
 
+def plain_time(value: Any) -> Any:
+    """A value without what Arrow does not take among others: what is missing to pandas, NumPy's times as Python's."""
+    if is_missing(value):
+        return None
+    if type(value).__name__ != "datetime64":
+        return value
+    plain = value.item()
+    # Those of nanoseconds are mere numbers to Python, and no strangers to Arrow.
+    return value if isinstance(plain, int) else plain
+
+
 def row_of(values: Mapping[str, Any]) -> dict[str, RowValue]:
     """A row image, or a key, from Python values by column name."""
     row = checked_mapping("a row", values, "the names of columns to values")

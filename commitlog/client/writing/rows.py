@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from commitlog.client.arguments import shown
 from commitlog.client.files.given_files import Files, checked_files
-from commitlog.client.tables.values import is_missing
+from commitlog.client.tables.values import plain_time
 from commitlog.domain.model import DataFile
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError
@@ -126,16 +126,23 @@ def given_rows(data: RowData) -> Rows | PlainRows | list[Any]:
 def _of_pandas(frame: Any) -> pa.Table:
     import pyarrow as pa
 
+    from commitlog.client.writing.misread import check_times
+
     if not frame.columns.is_unique:
         twice = ", ".join({str(name): None for name in frame.columns[frame.columns.duplicated()]})
         raise DataFileError(f"the frame has more than one column {twice}: call .rename(...), or leave one out")
+    is_index_kept = _is_index_kept(frame)
     try:
-        return pa.Table.from_pandas(frame, preserve_index=_is_index_kept(frame))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        rows = pa.Table.from_pandas(frame, preserve_index=is_index_kept)
+    except (pa.ArrowInvalid, TypeError, pa.ArrowNotImplementedError) as error:
         where, why = (
             error.args[::-1] if len(error.args) == 2 else (error, "give its values one type, as by .astype(...)")
         )
         raise DataFileError(f"the frame has a column that Arrow has no type for: {where}: {why}") from None
+    for at, kind in enumerate(frame.dtypes):
+        if kind.kind == "O":
+            check_times(rows.field(at).name, frame.iloc[:, at], rows.field(at).type)
+    return rows
 
 
 def _reader_of(data: Any) -> pa.RecordBatchReader:
@@ -269,6 +276,7 @@ def _array(name: str, values: Any, column: Any) -> pa.Array:
     import pyarrow as pa
 
     from commitlog.client.writing.file_schema import file_schema
+    from commitlog.client.writing.misread import check_times
 
     kind = None if column is None else file_schema([column]).field(0).type
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -277,10 +285,12 @@ def _array(name: str, values: Any, column: Any) -> pa.Array:
         return pa.chunked_array(values)
     try:
         array = pa.array(values)
-    except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        if any(is_missing(each) for each in values):
-            return _array(name, [None if is_missing(each) else each for each in values], column)
-        return _typed(name, values, kind, error)
+    except (ValueError, TypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        plain = [plain_time(each) for each in values]
+        if any(given is not each for given, each in zip(values, plain, strict=True)):
+            return _array(name, plain, column)
+        array = _typed(name, values, kind, error)
+    check_times(name, values, array.type)
     # Python has one kind of float only.
     if kind == pa.float32() and array.type == pa.float64():
         return _narrowed(name, array)
@@ -323,7 +333,7 @@ def _typed(name: str, values: Any, kind: pa.DataType | None, error: Exception) -
     ):
         try:
             return pa.array(values, kind)
-        except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as typed:
+        except (ValueError, TypeError, pa.ArrowNotImplementedError, OverflowError) as typed:
             error = typed
     why = (
         "a whole number is out of range: it needs a column such as uint64 or decimal(38,0)"
