@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -228,6 +228,26 @@ def test_append_when_columns_are_missing_or_of_other_kinds_then_filled_and_cast(
         {"id": 2, "f": None, "u": None, "d": None, "n": None},
         {"id": 3, "f": None, "u": key, "d": None, "n": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad", "message"),
+    [
+        ("json", ['{"a": [1]}', None], '{"a":', r"column v \(json\): the value '\{\"a\":' is no JSON text"),
+        ("list(json)", [["1"], None], ["1", "x"], r"column v \(list\(json\)\): the value 'x' is no JSON text"),
+        ("timestamp_s", [datetime(2026, 1, 1), None], datetime(2026, 1, 1, 0, 0, 0, 500_000), "would lose data"),
+        ("struct(at timestamp_s)", [None], {"at": datetime(2026, 1, 1, 0, 0, 0, 1)}, "would lose data"),
+    ],
+)
+def test_append_when_readers_would_not_agree_on_a_value_then_refused(
+    log: CommitLog, table: str, column: str, good: list[Any], bad: Any, message: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"v": column})
+    assert log.append(table, [{"v": each} for each in good]) is not None
+    assert log.table(table).scan().to_arrow()["v"].to_pylist() == good
+    with pytest.raises(DataFileError, match=message):
+        log.append(table, [{"v": each} for each in (*good, bad)])
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_append_when_arrow_would_take_a_time_in_a_map_for_another_then_refused(t
     log = InMemoryCommitLog(data_path=tmp_path)
     with log.transaction() as tx:
         tx.create_table("t", {"at": "map(varchar, date)"})
-    with pytest.raises(DataFileError, match="column at: .* is no date"):
+    with pytest.raises(DataFileError, match=r"column at: .* is no date"):
         log.append("t", {"at": [[("x", DAY)], None, [("x", NOON)]]})
     log.append("t", {"at": [[("x", DAY)], None]})
     assert log.table("t").scan().to_arrow()["at"].to_pylist() == [[("x", DAY)], None]

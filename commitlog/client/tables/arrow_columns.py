@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from commitlog.client.arguments import shown
 from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.types import canonical_value, fold
 
 Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"
 """Which of the fields is the column's; None when it is missing."""
@@ -67,7 +68,32 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
     if pa.types.is_list(data_type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         values = inner(array.values, column.children[0], data_type.value_type)
         return pa.ListArray.from_arrays(_offsets(array), values, type=data_type, mask=array.is_null())
-    return _cast(array, data_type)
+    found = _cast(array, data_type)
+    if not is_read:
+        _check_readable(found, column)
+    return found
+
+
+def is_checked(column: Column) -> bool:
+    """Whether a column may have values of its files' type that are none of its own."""
+    return any(each.type.name in ("json", "timestamp_s") for each in column.walk())
+
+
+def _check_readable(array: pa.Array, column: Column) -> None:
+    """See that all readers take the values for the same.
+
+    Raises:
+        pa.ArrowInvalid: a text is no JSON, for which DuckDB reads no row of the table; a time has parts of a second, which
+            one reader cuts and another one rounds.
+    """
+    if column.type.name == "timestamp_s" and pa.types.is_timestamp(array.type):
+        array.cast(pa.timestamp("s"))
+    elif column.type.name == "json":
+        for text in array.unique().to_pylist():
+            try:
+                canonical_value(column.type, text)
+            except ValueError as error:
+                raise pa.ArrowInvalid(f"the value {shown(text)} {error}") from None
 
 
 def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:

@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from commitlog.client.files.file_columns import FlatColumn, flat_columns
-from commitlog.client.tables.arrow_columns import by_name, conformed, missing
+from commitlog.client.tables.arrow_columns import by_name, conformed, is_checked, missing
 from commitlog.client.tables.arrow_types import fields_of, is_list, type_text
 from commitlog.client.writing.file_schema import bounded_columns, file_schema
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -34,7 +34,7 @@ class Fit:
     sources: of each column of the table, where it is in the rows; None where it is missing.
     flat: the flat columns of the files.
     bounded: the columns whose bounds the footer has.
-    is_same: whether the rows have just these columns, and any of them may be NULL.
+    is_same: whether the rows have just these columns, and any value of these types may be in them.
     stores_schema: whether the footer has Arrow's schema too: Parquet's own leaves no type but ids in doubt.
     """
 
@@ -64,7 +64,7 @@ class Fit:
             values = pa.chunked_array([missing(column, rows.num_rows, data_type, is_read=False)])
         else:
             values = rows.column(source)
-            if values.type != data_type:
+            if values.type != data_type or is_checked(column):
                 values = _cast(values, column, data_type)
         if not column.nullable and values.null_count:
             raise DataFileError(
@@ -95,7 +95,7 @@ def fit(given: pa.Schema, table: TableDefinition) -> Fit:
         sources,
         flat,
         bounded=bounded_columns(table.columns),
-        is_same=schema.equals(given) and all(column.nullable for column in table.columns),
+        is_same=schema.equals(given) and all(column.nullable and not is_checked(column) for column in table.columns),
         stores_schema=any(column.type.name == "uuid" for column in table.all_columns()),
     )
     # Of several threads that keep something at once, one may be forgotten.
