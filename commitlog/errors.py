@@ -71,6 +71,16 @@ class RejectedOutcome(Protocol):
 class CommitLogError(Exception):
     """The base of all the package's exceptions. The message says what to do."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Not made anew from its message: a pool of processes that cannot read a worker's error breaks, or waits for ever.
+        return _as_it_was, (type(self), self.args), self.__dict__
+
+
+def _as_it_was(kind: type[CommitLogError], args: tuple[object, ...]) -> CommitLogError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
 
 class InvalidRequestError(CommitLogError, ValueError, TypeError):
     """A call that cannot be meant so; nothing was sent. The message says what was given and what to give."""
