@@ -12,7 +12,7 @@ from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import MOVE, REFERENCE, bring, outside_files, stays_outside
 from commitlog.client.files.places import normal_path, relative_to
 from commitlog.client.outcomes.submitted import SubmittedOutcome
-from commitlog.client.tables.naive_times import naive_times, takes_zoned
+from commitlog.client.tables.mistaken_values import doubtful, mistaken
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.overlay import table_after
 from commitlog.client.tables.table_at import LiveFile, TableAt
@@ -119,13 +119,13 @@ class TablesInSight:
 
     def _row(self, name: TableName, values: Mapping[str, Any]) -> m.Row:
         row = row_of(values)
-        if naive := naive_times(values):
-            columns = {fold(column.name): column for column in self._table(name).definition.columns}
-            for column in naive:
-                if fold(column) in columns and takes_zoned(columns[fold(column)].type, values[column]):
+        if names := doubtful(values):
+            types = {fold(column.name): column.type for column in self._table(name).definition.columns}
+            for column in names:
+                data_type = types.get(fold(column))
+                if data_type is not None and (wrong := mistaken(data_type, values[column])) is not None:
                     raise InvalidRequestError(
-                        f"column {column} of table {name} is a timestamptz, and {values[column]!r} has a time without a zone, "
-                        "which is another moment from place to place: give it a tzinfo, such as datetime.UTC"
+                        f"column {column} of table {name} is a {data_type}, and {values[column]!r} {wrong}"
                     )
         return row
 

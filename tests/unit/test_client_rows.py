@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -315,3 +316,49 @@ def test_partition_key_when_it_is_no_transform_then_says_which_there_are(tmp_pat
     odd = FRAME.rename(columns={"n": "f(x)"})
     t.append(odd, create=True, partition_by=[PartitionSpec("f(x)")])
     assert len(t.files()) == len(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("varchar", math.nan, "give None for what is missing"),
+        ("varchar", np.float32("inf"), "give None for what is missing"),
+        ("blob", math.nan, "give None for what is missing"),
+        ("list(varchar)", ["a", math.nan], "give None for what is missing"),
+        ("varchar", b"x", "decode them"),
+        ("struct(x varchar)", {"x": b"x"}, "decode them"),
+        ("timestamptz", datetime(2026, 1, 1), "give it a tzinfo"),
+        ("map(varchar, timestamptz)", {"x": datetime(2026, 1, 1)}, "give it a tzinfo"),
+    ],
+)
+def test_insert_when_a_row_would_keep_a_value_as_something_else_then_refused(
+    tmp_path: Path, column: str, value: Any, why: str
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "v": column}, primary_key=["id"])
+    for write in (log.table("t").insert, log.table("t").upsert):
+        with pytest.raises(InvalidRequestError, match=rf"column v of table main\.t is a {re.escape(column)}, .*{why}"):
+            write({"id": 1, "v": value})
+
+
+def test_insert_when_bytes_and_numbers_are_what_the_column_has_then_they_are_taken(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "b": "blob", "f": "float32", "at": "timestamp_ms"}, primary_key=["id"])
+    row = {"id": 1, "b": b"x\x00", "f": math.inf, "at": datetime(2026, 1, 1, 0, 0, 0, 5000)}
+    log.table("t").insert(row)
+    assert log.table("t").scan().to_arrow().to_pylist() == [row]
+
+
+def test_upsert_when_a_column_that_is_left_has_zones_that_are_not_read_then_refused(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "n": "int64", "at": "timetz"}, primary_key=["id"])
+    t, at = log.table("t"), time(1, tzinfo=timezone(timedelta(hours=2)))
+    inserted = t.insert([{"id": 1, "n": 1, "at": at}, {"id": 2, "n": 1}])
+    t.upsert([{"id": 1, "n": 2, "at": at}, {"id": 2, "n": 2}])
+    with pytest.raises(InvalidRequestError, match="column at of table t is a timetz, whose zones are not read here"):
+        t.upsert({"id": 1, "n": 3})
+    with pytest.raises(InvalidRequestError, match="zones are not read"):
+        t.restore(inserted.snapshot_id)

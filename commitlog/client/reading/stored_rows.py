@@ -63,7 +63,11 @@ def _array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
         return pa.array(values, data_type)
     if data_type == WHOLE_NUMBERS:
         return _whole_numbers(values)
-    return pa.array(values, pa.string()).cast(data_type)
+    texts = pa.array(values, pa.string())
+    if pa.types.is_timestamp(data_type) and data_type.unit != "ns":
+        # Of a text with more digits of a second than the type has Arrow makes none, whatever they are.
+        texts = texts.cast(pa.timestamp("us", data_type.tz))
+    return texts.cast(data_type)
 
 
 def _whole_numbers(values: Sequence[str | None]) -> pa.Array:

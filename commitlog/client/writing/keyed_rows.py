@@ -82,7 +82,8 @@ class Upsert:
         Raises:
             TableNotFoundError: there is none of that name.
             DataFileError: the table has no key.
-            InvalidRequestError: a row lacks a column of the key or gives one twice, or two rows have the same key.
+            InvalidRequestError: a row lacks a column of the key or gives one twice, two rows have the same key, or a column
+                that is not given holds times of day with a zone.
         """
         found = self._contents.table_at(self._name.schema, self._name.name, transaction.base_snapshot_id)
         if found is None:
@@ -96,6 +97,7 @@ class Upsert:
         there = dict(self._there(definition, wanted, transaction.base_snapshot_id))
         for key, row in wanted.items():
             if key in there:
+                _check_zones(definition, {name: each for name, each in there[key].items() if name not in row})
                 transaction.update_row(
                     table, {name: row[name] for name in _key_names(definition)}, {**there[key], **row}
                 )
@@ -144,9 +146,11 @@ def put_by_key(
 
     Raises:
         InvalidRequestError: these are more than ``changes_max`` changes, which one commit takes, or rows take such values from
-            each other, which no order allows.
+            each other, which no order allows; or times of day with a zone are among what was read.
     """
     table = str(name)
+    for row in wanted:
+        _check_zones(definition, row)
     now = {_key_of(definition, row): row for row in there}
     then = {_key_of(definition, row): row for row in wanted}
     check_row_count(len(now | then), changes_max)
@@ -170,6 +174,21 @@ def put_by_key(
             transaction.update_row(table, _shown_key(definition, now[key]), then[key])
         else:
             transaction.insert_row(table, then[key])
+
+
+def _check_zones(definition: TableDefinition, read: Mapping[str, Any]) -> None:
+    """See that what was read of a row can be written again.
+
+    Raises:
+        InvalidRequestError: it has times of day, of whose zones Arrow knows nothing.
+    """
+    for name, value in read.items():
+        column = definition.column(name)
+        if value is not None and any(each.type.name == "timetz" for each in column.walk()):
+            raise InvalidRequestError(
+                f"column {name} of table {definition.name} is a {column.type}, whose zones are not read here: write the row "
+                "anew with all its columns, by tx.update_row(...) or upsert"
+            )
 
 
 def _unique_values(definition: TableDefinition, row: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from commitlog.client.tables.arrow_types import fields_of
-from commitlog.client.tables.naive_times import is_naive
+from commitlog.client.tables.mistaken_values import is_naive
 from commitlog.client.tables.values import is_missing
 from commitlog.errors import DataFileError
 

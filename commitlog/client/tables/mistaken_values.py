@@ -1,0 +1,70 @@
+"""Values in rows that a column's type would take for something else than they are.
+
+A time without a zone is no moment: what it means would depend on who reads it. In a row image bytes, and numbers that are not
+finite, are text: as such a text column would keep them, pandas' NaN for what is missing, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from commitlog.client.tables.values import is_missing
+from commitlog.domain.model.types import ColumnType
+
+
+def doubtful(values: Mapping[str, Any]) -> list[str]:
+    """The columns of a row whose values hold something that not every type takes for what it is."""
+    return [name for name, value in values.items() if _holds_doubtful(value)]
+
+
+def _holds_doubtful(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds_doubtful(inner) for each in value.items() for inner in each)
+    if isinstance(value, list | tuple):
+        return any(_holds_doubtful(item) for item in value)
+    return is_naive(value) or _is_bytes(value) or _is_not_finite(value)
+
+
+def is_naive(value: Any) -> bool:
+    """Whether a value is a time without a zone; NumPy's times have none."""
+    if isinstance(value, datetime):
+        return not is_missing(value) and value.tzinfo is None
+    return type(value).__name__ == "datetime64"
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, bytes | bytearray | memoryview)
+
+
+def _is_not_finite(value: Any) -> bool:
+    is_float = isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", None) == "f"
+    return is_float and getattr(value, "ndim", 0) == 0 and not math.isfinite(value)
+
+
+def mistaken(data_type: ColumnType, value: Any) -> str | None:
+    """What is wrong with a value where the type would take it for something else; None where it does not."""
+    if is_naive(value):
+        return _NAIVE if data_type.name == "timestamptz" else None
+    if _is_bytes(value):
+        return "has bytes, which are no text: decode them" if data_type.name == "varchar" else None
+    if _is_not_finite(value):
+        return _NOT_FINITE if data_type.name in ("varchar", "blob") else None
+    inner = [inner for _, inner in data_type.fields]
+    parts: list[tuple[ColumnType, Any]] = []
+    if isinstance(value, Mapping) and data_type.name == "struct":
+        by_name = dict(data_type.fields)
+        parts = [(by_name[name], each) for name, each in value.items() if name in by_name]
+    elif isinstance(value, Mapping) and len(inner) == 2:
+        parts = [part for pair in value.items() for part in zip(inner, pair, strict=True)]
+    elif isinstance(value, list | tuple) and len(inner) == 1:
+        parts = [(inner[0], item) for item in value]
+    return next((found for kind, part in parts if (found := mistaken(kind, part)) is not None), None)
+
+
+_NAIVE = (
+    "has a time without a zone, which is another moment from place to place: give it a tzinfo, such as datetime.UTC"
+)
+_NOT_FINITE = "has a number that is none: give None for what is missing"
