@@ -399,6 +399,28 @@ def test_changes_when_what_they_go_by_gives_other_rows_each_time_then_no_row_is_
     assert ids(spark, log) == found
 
 
+@pytest.mark.parametrize("where", ["at < current_timestamp()", "id IN (SELECT id FROM parquet.`{due}`)"])
+def test_update_when_its_filter_matches_more_rows_a_moment_later_then_no_row_is_lost_or_doubled(
+    spark: SparkSession, log: CommitLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    due = str(tmp_path / "due")
+    spark.range(1).write.parquet(due)
+    events = spark.range(8).selectExpr("id", "0 AS n", "timestampadd(SECOND, CAST(id AS INT), now()) AS at").coalesce(1)
+    append(events, "main.events", log=log, create=True)
+    found_rows = matching.found_rows
+
+    def later(*given: Any) -> DataFrame:
+        spark.range(1, 8).write.mode("append").parquet(due)
+        last = read(spark, "main.events", log=log).agg(sf.max("at"))
+        while last.where("`max(at)` >= current_timestamp()").count():
+            pass
+        return found_rows(*given)
+
+    monkeypatch.setattr("commitlog.spark.changing.update.found_rows", later)
+    update(spark, "main.events", {"n": 1}, where.format(due=due), log=log)
+    assert sorted(row.id for row in read(spark, "main.events", log=log).collect()) == [*range(8)]
+
+
 @pytest.mark.usefixtures("people")
 def test_changes_when_which_rows_is_left_unsaid_then_are_refused_and_true_or_all_says_it(
     spark: SparkSession, log: CommitLog

@@ -131,10 +131,20 @@ def found_rows(base: Base, found: Found, where: Where) -> DataFrame:
     """
     part = only(base, frozenset(found.files))
     rows = matching(part, where)
-    if not is_spark_only(where) or (hasattr(rows, "_jdf") and rows._jdf.queryExecution().analyzed().deterministic()):
+    if not is_spark_only(where) or _chooses_the_same(rows):
         return rows
     files = tuple(replace(each, deleted=_others(each, found)) for each in part.scan.files)
     return with_positions(base.spark, replace(part.scan, files=files))
+
+
+def _chooses_the_same(rows: DataFrame) -> bool:
+    """Whether a filter matches the same rows whenever it is asked: by now it is later, and what a subquery reads may have
+    changed. Of Spark Connect's that is not known."""
+    if not hasattr(rows, "_jdf"):
+        return False
+    plan, patterns = rows._jdf.queryExecution().analyzed(), rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees  # type: ignore[union-attr]
+    moving = (patterns.TreePattern.CURRENT_LIKE(), patterns.TreePattern.PLAN_EXPRESSION())
+    return bool(plan.deterministic()) and not any(map(plan.containsPattern, moving))
 
 
 def _others(file: ScanFile, found: Found) -> FrozenBitMap64:
