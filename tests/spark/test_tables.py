@@ -422,6 +422,26 @@ def test_update_when_its_filter_matches_more_rows_a_moment_later_then_no_row_is_
 
 
 @pytest.mark.usefixtures("people")
+def test_overwrite_when_its_rows_are_the_tables_own_in_a_checkpoint_then_is_refused_if_others_wrote_since(
+    spark: SparkSession, log: CommitLog
+) -> None:
+    append(rows(spark, 1, 2), TABLE, log=log)
+    own = read(spark, TABLE, log=log)
+    kept = [own.localCheckpoint(), own.localCheckpoint(eager=False), rows(spark, 7).union(own.localCheckpoint())]
+    given = spark.createDataFrame([(4, "n4", 4)], own.schema)
+    append(rows(spark, 3), TABLE, log=log)
+    for each in kept:
+        with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+            overwrite(each.where("id <> 2"), TABLE, True, log=log)
+        with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+            merge(each, TABLE, ["id"], matched="delete", log=log)
+    assert ids(spark, log) == [1, 2, 3]
+    merge(given, TABLE, ["id"], log=log)
+    overwrite(read(spark, TABLE, log=log).where("id <> 2").localCheckpoint(), TABLE, True, log=log)
+    assert ids(spark, log) == [1, 3, 4]
+
+
+@pytest.mark.usefixtures("people")
 def test_changes_when_which_rows_is_left_unsaid_then_are_refused_and_true_or_all_says_it(
     spark: SparkSession, log: CommitLog
 ) -> None:

@@ -9,9 +9,10 @@ known, not the plan, as to whoever writes for `format("commitlog")`, each column
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
@@ -94,10 +95,21 @@ def marked(df: DataFrame, marks: Mapping[str, str]) -> DataFrame:
 def read_at(df: DataFrame, log: CommitLog, table_id: int) -> int | None:
     """The oldest snapshot at which what ``df`` is made of was read from a table; None when it was not, or it was pinned."""
     if hasattr(df, "_jdf"):
-        plan = str(df._jdf.queryExecution().analyzed().toString())
+        analyzed = df._jdf.queryExecution().analyzed()
+        plan = " ".join([str(analyzed.toString()), *_of_checkpoints(analyzed)])
     else:
         plan = str(df._explain_string(extended=True))  # type: ignore[operator]
     return _oldest(plan, log, table_id)
+
+
+def _of_checkpoints(plan: Any) -> Iterator[str]:
+    """What the columns of checkpoints tell, which are all that is left of the plan of their rows."""
+    leaves = plan.collectLeaves()
+    for leaf in map(leaves.apply, range(leaves.size())):
+        # Rows of a program may have the columns of a read too, and be others.
+        if leaf.getClass().getSimpleName() == "LogicalRDD" and leaf.rdd().checkpointData().isDefined():
+            columns = leaf.output()
+            yield from (str(columns.apply(at).metadata().json()) for at in range(columns.size()))
 
 
 def columns_read_at(schema: StructType, log: CommitLog, table_id: int) -> int | None:
