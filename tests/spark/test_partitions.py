@@ -137,6 +137,17 @@ def test_overwrite_when_rows_come_into_a_partition_meanwhile_then_is_refused_onl
 
 
 @pytest.mark.usefixtures("sales")
+@pytest.mark.parametrize("new", ["none", "filtered"])
+def test_overwrite_when_there_are_no_new_rows_then_those_that_match_go(
+    spark: SparkSession, log: CommitLog, new: str
+) -> None:
+    append(rows(spark, (1, "DE", "2024-01-05"), (2, "FR", "2024-01-05")), SALES, log=log)
+    none = rows(spark) if new == "none" else rows(spark, (3, "DE", "2024-01-05")).where("id > 3")
+    assert overwrite(none, SALES, "region = 'DE'", check=True, log=log)
+    assert ids(spark, log) == [2]
+
+
+@pytest.mark.usefixtures("sales")
 def test_compact_when_the_table_is_partitioned_then_keeps_partitions_apart_and_splits_files_of_several(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:

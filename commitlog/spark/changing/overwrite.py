@@ -9,6 +9,7 @@ from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.removing import remove_files
+from commitlog.domain.model import Append
 from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.changing.attempts import Propose, committed
 from commitlog.spark.changing.base import Base
@@ -108,7 +109,9 @@ def _put_checked(transaction: Transaction, base: Base, found: Found, df: DataFra
     seen = Observation()
     is_wrong = ~sf.coalesce(condition(where), sf.lit(False))
     paths = put_replacement(transaction, base, found, df.observe(seen, sf.count_if(is_wrong).alias(_WRONG)))
-    if wrong := seen.get[_WRONG]:
+    # Of rows that turn out to be none, while it sorts them apart, Spark tells nothing, not even that none is wrong.
+    has_new = any(isinstance(each, Append) for each in transaction.changes)
+    if has_new and (wrong := seen.get[_WRONG]):
         remove_files(paths)
         raise DataFileError(
             f"new rows do not match the filter of those that they replace, {wrong:,} of them: leave them out, such as by "
