@@ -97,6 +97,36 @@ def test_rows_when_the_session_writes_parquet_of_other_times_then_all_readers_fi
     assert found(spark, log, settings) == [{"id": 1, "d": day, "n": Decimal("2.5"), "l": [day]}]
 
 
+def test_rows_when_the_session_reads_parquet_of_other_times_then_spark_finds_the_values_of_all_readers(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"id": "int32", "d": "date"})
+    day = date(1500, 1, 1)
+    log.table(TABLE).append([{"id": 1, "d": day}])
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
+    try:
+        assert found(spark, log, settings) == [{"id": 1, "d": day}]
+        t.compact(rewrite_all=True)
+    finally:
+        spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInRead")
+    assert found(spark, log, settings) == [{"id": 1, "d": day}]
+
+
+def test_read_when_the_session_is_reset_afterwards_then_finds_renamed_columns_still(
+    spark: SparkSession, log: CommitLog
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(spark.range(1).selectExpr("id", "'a' AS old"), create=True)
+    with log.transaction() as tx:
+        tx.alter(TABLE).rename_column("old", "new")
+    newest(log)
+    rows = t.read()
+    spark.conf.unset("spark.sql.parquet.fieldId.read.enabled")
+    assert [row.new for row in rows.collect()] == ["a"]
+
+
 def test_append_when_it_lacks_unsigned_columns_then_all_readers_find_what_they_were_added_with(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:

@@ -4,6 +4,7 @@ import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -91,9 +92,13 @@ public class ExactFiles implements FileIndex {
         return found;
     }
 
-    /** The rows of all files, read by the settings of `reading`, with what is known of their file as further columns. */
-    public Dataset rows(SparkSession session, SparkSession reading, StructType schema) {
+    /** The rows of all files, read by options and the settings of `reading`, with what is known of their file as more columns. */
+    public Dataset rows(SparkSession session, SparkSession reading, StructType schema, java.util.Map given) {
         Map options = (Map) Map$.MODULE$.empty();
+        for (Iterator names = given.keySet().iterator(); names.hasNext();) {
+            Object name = names.next();
+            options = (Map) options.updated(name, given.get(name));
+        }
         return session.baseRelationToDataFrame(
             new HadoopFsRelation(this, known, schema, Option.empty(), new ParquetFileFormat(), options, reading));
     }

@@ -23,9 +23,9 @@ from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold, parse_type
 from commitlog.spark.columns import FIELD_ID, default_expression, quoted, scan_schema, spark_type
 from commitlog.spark.reading.exact_files import file_rows
+from commitlog.spark.reading.listed_files import FIELD_IDS
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
-FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 _Mapping: TypeAlias = "tuple[MappedColumn, ...] | None"
 _StoredTypes: TypeAlias = "tuple[tuple[int, str], ...]"
 NO_METADATA: Mapping[str, str] = {}
@@ -100,6 +100,7 @@ def _rows(
     metadata: Mapping[str, str] = NO_METADATA,
 ) -> DataFrame:
     """The live rows of files that are alike as the table's columns, and ``more`` of those that tell of each row."""
+    # Where Spark goes row by row it asks the session that runs the query, and not only the files' own options.
     spark.conf.set(FIELD_IDS, "true")
     wider = {c.name: spark_type(c.type) for c in scan.columns if c.column_id in dict(stored_types)}
     scan = replace(scan, columns=_as_stored(scan.columns, stored_types))

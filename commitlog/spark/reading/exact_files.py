@@ -22,7 +22,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from commitlog.spark.columns import is_default_of_rows
 from commitlog.spark.janino import COMPILING, compiler, send
 from commitlog.spark.reading.deleted_rows import without_deleted
-from commitlog.spark.reading.listed_files import listed_rows
+from commitlog.spark.reading.listed_files import READ_BY, listed_rows
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
 _DELETED = "_commitlog_deleted"
@@ -58,7 +58,7 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
     index.begin(session, _java_schema(spark, _KNOWN))
     for chunk in _chunks(files, deleted=in_scan):
         index.add(chunk)
-    rows = DataFrame(index.rows(session, reading, read_as), spark)
+    rows = DataFrame(index.rows(session, reading, read_as, _read_by(spark._jvm)), spark)
     if not (placed or has_deleted):
         return rows.drop(_ROW_INDEX, *_KNOWN.names)
     rows = rows.withColumnRenamed(_ROW_INDEX, POSITION)
@@ -91,6 +91,14 @@ def _java_schema(spark: SparkSession, schema: st.StructType) -> Any:
 def _data_type(jvm: Any) -> Any:
     """The class, each part of whose name Py4J asks the JVM for."""
     return jvm.org.apache.spark.sql.types.DataType
+
+
+@lru_cache(maxsize=1)
+def _read_by(jvm: Any) -> Any:
+    options = jvm.java.util.HashMap()
+    for name, value in READ_BY.items():
+        options.put(name, value)
+    return options
 
 
 def _chunks(files: Iterable[ScanFile], *, deleted: bool) -> Iterator[bytes]:

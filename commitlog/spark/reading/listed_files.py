@@ -15,6 +15,14 @@ from commitlog.errors import DataFileError
 from commitlog.spark.reading.deleted_rows import without_deleted
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
+FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+READ_BY = {
+    FIELD_IDS: "true",
+    # Days that are not told to be of another calendar are those that all other readers take them for.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""How Spark reads files, whatever its session's settings are, or have become when it does."""
 _PATH, _PATH_HASH = "_commitlog_path", "_commitlog_path_hash"
 _PATTERN = re.compile(r"[][{}*?\\]")
 """What makes a path a pattern to Spark."""
@@ -49,7 +57,8 @@ def read_files(spark: SparkSession, paths: Sequence[str], schema: st.StructType 
                 f"Spark leaves out files whose names begin with _ or a dot, such as {path}: read the table with another "
                 "client, or write its rows to other files"
             )
-    reader = spark.read if schema is None else spark.read.schema(schema)
+    reader = spark.read.options(**READ_BY)
+    reader = reader if schema is None else reader.schema(schema)
     return reader.parquet(*[_PATTERN.sub(r"\\\g<0>", path) for path in paths])
 
 
