@@ -80,6 +80,7 @@ DEFINITIONS = (
     """INSERT INTO other.k VALUES (MAP {'a': 1}, 'nan', 1.25, '2024-01-01 01:02:03.123456',
        'c84b0d20-d35b-4b4b-9b0c-d2f7f3a2f0a1', '{"x": 1}', '\\xAA\\x00'::BLOB), (NULL, NULL, NULL, NULL, NULL, NULL, NULL)""",
     "ALTER TABLE other.k ADD COLUMN empty VARCHAR DEFAULT ''",
+    "ALTER TABLE t RENAME TO T",
     "ALTER TABLE t RENAME TO renamed",
     "DELETE FROM renamed WHERE number = 1",
     "ALTER TABLE renamed ALTER COLUMN number SET NOT NULL",

@@ -300,7 +300,12 @@ class Requests:
         if roll < 0.42:
             return {"kind": "DROP_TABLE", "schema": schema, "table": name, "if_exists": rng.random() < 0.3}
         if roll < 0.5:
-            return {"kind": "RENAME_TABLE", "schema": schema, "table": name, "new_table": rng.choice(TABLES)}
+            return {
+                "kind": "RENAME_TABLE",
+                "schema": schema,
+                "table": name,
+                "new_table": rng.choice((*TABLES, name.swapcase())),
+            }
         if roll < 0.75:
             return {
                 "kind": "ALTER_TABLE",

@@ -99,6 +99,15 @@ def test_create_or_rename_when_the_name_was_taken_then_conflict(log: DecidedLog,
     log.refused("INVALID", second)
 
 
+def test_a_table_renamed_in_case_only_then_it_is_the_same_table(log: DecidedLog) -> None:
+    log.commit(create_table("t"))
+    log.commit(rename("t", "T"), append())
+    assert log.state.tables[1].name == "T"
+    log.conflict("TABLE_RENAMED@2", on=append(), base=1)
+    log.conflict("TABLE_RENAMED@2", on=rename("t", "T"), base=1)
+    log.refused("INVALID", rename("T", "T"))
+
+
 def objects(outcome: Outcome) -> list[tuple[str | None, int | None]]:
     """Name and id of what each conflict is about."""
     return [(each.object.table, each.object.table_id) for each in outcome.conflicts]

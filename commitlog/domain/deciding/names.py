@@ -197,11 +197,11 @@ class Names:
         if self._schema_at(fold(name), self._base) is not None:
             raise InvalidChangeError(InvalidCode.SCHEMA_EXISTS, f"schema {quoted(name)} already exists")
 
-    def check_free(self, schema: SchemaState, name: str, what: str) -> None:
-        """Check that a name may be given to a new table or view."""
+    def check_free(self, schema: SchemaState, name: str, what: str, *, but_for: Entry | None = None) -> None:
+        """Check that a name may be given to a new table or view, or to the one that has it in another case."""
         self.check(name, what)
         holder = self._entry_at(schema, fold(name), self._base)
-        if holder is not None:
+        if holder is not None and holder is not but_for:
             raise InvalidChangeError(
                 InvalidCode.NAME_TAKEN, f"{holder.word} {quoted(schema.name)}.{quoted(name)} already exists"
             )

@@ -206,10 +206,11 @@ def drop_table(plan: Plan, change: m.DropTable, index: int) -> Planned:
 
 
 def rename_table(plan: Plan, change: m.RenameTable, index: int) -> Planned:
-    """A table gets another name that is free in its schema."""
+    """A table gets another name that is free in its schema, or its own in another case."""
     table = plan.names.table(change.schema, change.table)
     plan.names.check_not_made_here(table, "rename")
-    plan.names.check_free(table.schema, change.new_table, "table")
+    own = None if change.new_table == change.table else table
+    plan.names.check_free(table.schema, change.new_table, "table", but_for=own)
     plan.names.rename(table, change.table, change.new_table)
     footprint = Footprint(index, change.kind, entry=table, schema=table.schema, name=fold(change.new_table))
     return m.Effect(table.table_id), footprint
