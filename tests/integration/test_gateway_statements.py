@@ -36,11 +36,17 @@ STATEMENTS = (
     "COMMENT ON COLUMN t.w IS 'why'",
     "BEGIN; INSERT INTO t (id) VALUES (4000); DELETE FROM u WHERE id < 90; COMMIT",
     "ALTER TABLE u RENAME TO renamed",
+    "ALTER TABLE renamed RENAME TO Renamed",
     "TRUNCATE renamed",
     "INSERT INTO renamed VALUES (1, 'again')",
     "ALTER TABLE renamed ADD COLUMN empty VARCHAR DEFAULT ''",
     "ALTER TABLE renamed ADD COLUMN no_bytes BLOB DEFAULT ''",
     "CREATE OR REPLACE TABLE renamed AS SELECT 1 AS one",
+    "BEGIN; CREATE TABLE made AS SELECT id, name FROM t ORDER BY id; ALTER TABLE renamed RENAME TO kept; "
+    "ALTER TABLE made RENAME TO renamed; COMMIT",
+    "BEGIN; CREATE TABLE made (id BIGINT, k INTEGER); ALTER TABLE made SET PARTITIONED BY (k); "
+    "INSERT INTO made SELECT range, range % 2 FROM range(9); DROP TABLE kept; ALTER TABLE made RENAME TO kept; COMMIT",
+    "INSERT INTO kept VALUES (100, 1)",
     "CREATE SCHEMA s",
     "CREATE TABLE s.p (k INTEGER, y INTEGER)",
     "ALTER TABLE s.p SET PARTITIONED BY (k)",
@@ -141,6 +147,11 @@ def test_rows_when_one_transaction_inserts_and_changes_them_then_what_is_left_is
         assert max(row_ids.values()) < 10
         client.execute("UPDATE t SET v = 'again' WHERE id = 5")
         assert client.execute("SELECT v FROM t WHERE id = 5").fetchall() == [("again",)]
+        client.execute(
+            "BEGIN; CREATE TABLE made (id BIGINT); INSERT INTO made VALUES (1), (2); DELETE FROM made WHERE id = 1; "
+            "ALTER TABLE made RENAME TO last; COMMIT"
+        )
+        assert client.execute("FROM last").fetchall() == [(2,)]
 
 
 def test_a_refusal_when_no_repeat_could_help_then_does_not_advise_one(settings: Settings, gateway_url: str) -> None:

@@ -226,9 +226,24 @@ def test_a_table_that_the_client_makes_is_not_taken_for_one_that_has_its_number_
 
 
 def test_a_table_with_an_odd_name_is_filled_once_it_is_there() -> None:
-    text = {"'u/', true": "'01a20645-f2f2-7d52-a61a-81e7869fa427/', true"}
+    text = {"'u', 'u/', true": "'ü', '01a20645-f2f2-7d52-a61a-81e7869fa427/', true"}
     with pytest.raises(NotUnderstoodError, match="split it"):
         translated("create_table_as", text=text)
+
+
+def test_a_table_that_is_filled_under_another_name_has_its_files_in_its_own_folder(tmp_path: Path) -> None:
+    given = commit("create_table_as")
+    (row,) = parse(given.text).rows["data_file"]
+    given.base.data_path = f"{tmp_path}/"
+    written = tmp_path / "main/u__new" / row["path"]
+    write_file(written, 10)
+    found = translated("create_table_as", base=given.base, text={"'u', 'u/', true": "'u', 'u__new/', true"})
+    created, appended = found.changes
+    (file,) = appended.files
+    assert (created.table, appended.table) == ("u", "u")
+    assert held(tmp_path / "main/u", file)["a"] == list(range(10))
+    assert file.path_is_relative
+    assert (found.unused, found.files) == ((str(written),), ())
 
 
 @pytest.mark.parametrize(

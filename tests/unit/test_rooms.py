@@ -93,8 +93,8 @@ ROOMS = {
     "relay": Room(_names("domain log errors config"), never=_names("fastavro sqlalchemy psycopg pyspark")),
     "gateway": Room(
         _names(
-            "domain client adoption.definitions adoption.file_records adoption.files adoption.source catalog.guard "
-            f"catalog.reader catalog.tables catalog.query_statements {CATALOG_READERS} errors"
+            "domain client adoption.definitions adoption.file_records adoption.files adoption.source catalog.folders "
+            f"catalog.guard catalog.reader catalog.tables catalog.query_statements {CATALOG_READERS} errors"
         ),
         never=_names("confluent_kafka fastavro sqlalchemy pyspark"),
     ),

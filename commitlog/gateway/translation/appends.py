@@ -8,6 +8,8 @@ from typing import Any
 
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.file_records import name_mapping, partition_values, statistics
+from commitlog.client.files.new_files import NewFiles
+from commitlog.client.files.outside import bring
 from commitlog.client.files.places import relative_to
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
@@ -66,7 +68,8 @@ class Appends:
         rows = self._rows(table)
         if not rows:
             return
-        if self._lake.is_new(table.table_id) and not self._lake.is_plain(table.table_id):
+        target = self._lake.folder_to_be(table.table_id)
+        if target is None:
             raise NotUnderstoodError(
                 f"rows of table {table.schema}.{table.name}, which the same transaction creates and whose name is no folder's: "
                 "split it, so that the table is there when its rows are written"
@@ -74,30 +77,38 @@ class Appends:
         _check_ids(self._base, table, self._defined)
         folder = self._lake.folder(table.table_id)
         given = [(row, _file(self._batch, self._lake, table, row, folder)) for row in rows]
-        files = tuple(file for found in self._looked_into(table, folder, given) for file in found)
+        files = tuple(file for found in self._looked_into(table, folder, target, given) for file in found)
         if files:
             yield m.Append(table.schema, table.name, files)
 
     def _looked_into(
-        self, table: SourceTable, folder: str, given: Sequence[tuple[Row, m.DataFile]]
+        self, table: SourceTable, folder: str, target: str, given: Sequence[tuple[Row, m.DataFile]]
     ) -> Iterable[Sequence[m.DataFile]]:
         if len(given) == 1:
-            return [self._settled(table, folder, *given[0])]
+            return [self._settled(table, folder, target, *given[0])]
         with ThreadPoolExecutor(min(_READERS_MAX, len(given))) as readers:
-            return list(readers.map(lambda each: self._settled(table, folder, *each), given))
+            return list(readers.map(lambda each: self._settled(table, folder, target, *each), given))
 
-    def _settled(self, table: SourceTable, folder: str, row: Row, file: m.DataFile) -> Sequence[m.DataFile]:
-        """The file as it is, or those in its place when it has rows that the transaction changed itself."""
+    def _settled(
+        self, table: SourceTable, folder: str, target: str, row: Row, file: m.DataFile
+    ) -> Sequence[m.DataFile]:
+        """The file as it is, or those in its place: it has rows that the transaction changed itself, or another folder than
+        the table will have, which had another name when it was written."""
         given = self._given(row, file, folder)
         metadata = footer_of(self._base, given.path)
         _check_defaults(self._lake, table, metadata)
         delete = self._own_deletes.get(row["data_file_id"])
-        if delete is None and not carries_own_rows(metadata):
+        is_as_written = delete is None and not carries_own_rows(metadata)
+        if is_as_written and (folder == target or not file.path_is_relative):
             return (file,)
         if delete is not None:
             self.unused += self._lake.unneeded(delete)
-        self.unused += self._lake.unneeded(row)
-        return tuple(written_anew(self._base, table, folder, given))
+        unneeded = self._lake.unneeded(row)
+        self.unused += unneeded
+        if is_as_written:
+            path = bring(given.path, table.name, target, NewFiles(), is_moved=bool(unneeded))
+            return (file.replace(path=path.removeprefix(target)),)
+        return tuple(written_anew(self._base, table, folder, target, given))
 
 
 def _file(batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:

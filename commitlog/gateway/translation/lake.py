@@ -8,6 +8,7 @@ from functools import cached_property
 
 from commitlog.adoption.definitions import Definitions, SourceColumn, SourceTable
 from commitlog.adoption.source import CatalogRows
+from commitlog.catalog.folders import is_plain, path_of
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
@@ -122,9 +123,7 @@ class CommittedLake:
         table = self._row("table", "table_id", table_id)
         if not table["path_is_relative"]:
             return str(table["path"])
-        schema = self._row("schema", "schema_id", table["schema_id"])
-        above = str(schema["path"] or "")
-        return (self._base.data_path + above if schema["path_is_relative"] else above) + str(table["path"] or "")
+        return self._folder_of(self._row("schema", "schema_id", table["schema_id"])) + str(table["path"] or "")
 
     def place(self, row: Row) -> str:
         """The full path of a file, of its row in the catalog."""
@@ -151,12 +150,20 @@ class CommittedLake:
             found.setdefault(row["table_id"], []).append(row)
         return found
 
-    def is_plain(self, table_id: int) -> bool:
-        """Whether the log gives a table that is created the folder that the client took for it."""
+    def folder_to_be(self, table_id: int) -> str | None:
+        """The folder that the log gives a table, with a slash at the end; None where nobody knows it before it is created."""
+        if not self.is_new(table_id):
+            return self.folder(table_id)
         table = self._row("table", "table_id", table_id)
         schema = self._row("schema", "schema_id", table["schema_id"])
-        named = schema["schema_id"] in self.before.schemas or schema["path"] == f"{schema['schema_name']}/"
-        return bool(named and table["path"] == f"{table['table_name']}/")
+        is_known = schema["schema_id"] in self.before.schemas or schema["path"] == path_of(schema["schema_name"], "")
+        if not is_known or not is_plain(table["table_name"]):
+            return None
+        return self._folder_of(schema) + path_of(table["table_name"], "")
+
+    def _folder_of(self, schema: Row) -> str:
+        path = str(schema["path"] or "")
+        return self._base.data_path + path if schema["path_is_relative"] else path
 
     def _row(self, name: str, key: str, value: int) -> Row:
         return next(row for row in reversed(self._rows[name]) if row[key] == value)

@@ -44,13 +44,14 @@ def carries_own_rows(metadata: Any) -> bool:
     return False
 
 
-def written_anew(base: Base, table: SourceTable, folder: str, given: GivenFile) -> Iterator[m.DataFile]:
+def written_anew(base: Base, table: SourceTable, folder: str, target: str, given: GivenFile) -> Iterator[m.DataFile]:
     """The files in whose place a client's own file does not have to be; none when no row of it is left.
 
     Args:
         base: opens it.
         table: whose it is.
-        folder: where the table's files are.
+        folder: where the client's files of the table are.
+        target: where the table's files are to be.
         given: the file.
     """
     if "://" in given.path:
@@ -69,7 +70,7 @@ def written_anew(base: Base, table: SourceTable, folder: str, given: GivenFile) 
             if positions:
                 name = f"{below}/{new_name()}.parquet".lstrip("/")
                 row_ids = [carried[position] for position in positions] if carried and positions is old else None
-                written = writer.rewrite(given.path, folder + name, table, positions, row_ids)
+                written = writer.rewrite(given.path, target + name, table, positions, row_ids)
                 yield _file(given.file, name, written)
 
 
