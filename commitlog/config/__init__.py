@@ -87,10 +87,10 @@ class Settings:
         kafka_port: port of the embedded broker; another free one is taken if it is in use.
         postgres_port: port of the embedded PostgreSQL; another free one is taken if it is in use.
         ui_host: where the web page listens; at another address than this machine's own it needs a token.
-        ui_port: port of the web page; unless it is chosen, another free one is taken if it is in use.
+        ui_port: port of the web page; unless it is chosen, the one it had last, and another free one if it is in use.
         ui_token: whoever looks at the web page must have it, at least 16 characters; None is anybody on this machine.
         gateway_host: where DuckDB's clients that write connect; at another address than this machine's own, give a certificate.
-        gateway_port: port of the gateway; unless it is chosen, another free one is taken if it is in use.
+        gateway_port: port of the gateway; unless it is chosen, the one it had last, and another free one if it is in use.
         gateway_tls_cert: the certificate that the gateway shows, with those that it was signed by, as PEM; None speaks in the
             clear.
         gateway_tls_key: its key, as PEM; None where it is in the same file.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.service.listening import address_of, listening
+from commitlog.ops.service.listening import address_of, last_port, listening, noted
 from commitlog.ops.service.page import check_reach
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import create_app
@@ -114,6 +116,23 @@ def test_listening_when_the_port_is_taken_then_says_so() -> None:
             listening("127.0.0.1", port)
         with listening("127.0.0.1", port, is_chosen=False) as other:
             assert other.getsockname()[1] != port
+
+
+def test_listening_when_it_had_another_port_before_then_has_it_again(tmp_path: Path) -> None:
+    settings = Settings.load(environment={}, home=tmp_path)
+    assert last_port(settings, "gateway") == 0
+    with listening("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with (
+            listening("127.0.0.1", port, is_chosen=False) as first,
+            noted(settings, "gateway", "127.0.0.1", first),
+        ):
+            last = first.getsockname()[1]
+        assert last_port(settings, "gateway") == last
+        with listening("127.0.0.1", port, is_chosen=False, last=last) as second:
+            assert second.getsockname()[1] == last
+            with listening("127.0.0.1", port, is_chosen=False, last=last) as third:
+                assert third.getsockname()[1] not in (port, last)
 
 
 def test_address_when_shown_then_can_be_opened() -> None:

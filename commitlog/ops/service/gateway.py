@@ -23,7 +23,7 @@ from commitlog.gateway.keeping import Keeping
 from commitlog.gateway.server import THREADS, Gateway, Upstream
 from commitlog.gateway.showing import Showing
 from commitlog.ops.service.counted import CountedCommits, GatewayProgress
-from commitlog.ops.service.listening import listening, noted, running_place
+from commitlog.ops.service.listening import last_port, listening, noted, running_place
 from commitlog.ops.service.supervisor import GATEWAY
 
 
@@ -51,6 +51,7 @@ def run_gateway(
     url = catalog_url(settings)
     tls = _certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
     is_chosen = not settings.sources["gateway_port"].startswith("default")
+    last = last_port(settings, GATEWAY.name)
     keeping = Keeping(settings.home / "services" / settings.log / f"kept-by-{GATEWAY.name}")
     # Whoever asks for the catalog waits, which must not keep others from committing.
     with (
@@ -60,7 +61,7 @@ def run_gateway(
         closing(CatalogWatch(Catalog(url))) as watch,
         ThreadPoolExecutor(THREADS, "gateway") as threads,
         ThreadPoolExecutor(1, "showing") as asking,
-        listening(settings.gateway_host, settings.gateway_port, is_chosen=is_chosen) as taken,
+        listening(settings.gateway_host, settings.gateway_port, is_chosen=is_chosen, last=last) as taken,
         noted(settings, GATEWAY.name, settings.gateway_host, taken),
     ):
         log.wait_for_snapshot()  # a client would take a database without a catalog for a lake to be made

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,19 +33,29 @@ def address_of(host: str, port: int) -> str:
     return f"http://[{host.strip('[]')}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def listening(host: str, port: int, *, is_chosen: bool = True) -> socket.socket:
-    """A socket that listens; at a free port when the one that nobody has chosen is taken.
+def listening(host: str, port: int, *, is_chosen: bool = True, last: int = 0) -> socket.socket:
+    """A socket that listens; where nobody has chosen the port, at the last one before it, or else at a free one.
+
+    last: the port that the service had before, which those who know it go on asking; 0 when it had none.
 
     Raises:
         ConfigurationError: the address is taken, or is none of this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host.strip("[]"), port), family=family)
-    except OSError as error:
-        if not is_chosen and port:
-            return listening(host, 0)
-        raise ConfigurationError(f"the service cannot listen at {host}, port {port}: {error.strerror}") from error
+    why: str | None = None
+    for each in (port,) if is_chosen else (last or port, port, 0):
+        try:
+            return socket.create_server((host.strip("[]"), each), family=family)
+        except OSError as error:
+            why = error.strerror
+    raise ConfigurationError(f"the service cannot listen at {host}, port {port}: {why}")
+
+
+def last_port(settings: Settings, service: str) -> int:
+    """The port that a service of this home had when it began last; 0 when none did."""
+    with suppress(OSError, ValueError):
+        return int(_last_of(settings, service).read_text(encoding="utf-8"))
+    return 0
 
 
 @contextmanager
@@ -55,6 +65,7 @@ def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> 
     path = _notes_of(settings) / f"{service}.{port}.port"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"host": host, "port": port, "pid": os.getpid()}), encoding="utf-8")
+    _last_of(settings, service).write_text(str(port), encoding="utf-8")
     try:
         yield address_of(host, port)
     finally:
@@ -89,6 +100,10 @@ def measures_note(service: str) -> str:
 
 def _notes_of(settings: Settings) -> Path:
     return settings.home / "services" / settings.log
+
+
+def _last_of(settings: Settings, service: str) -> Path:
+    return _notes_of(settings) / f"{service}.last-port"
 
 
 def _written_at(note: Path) -> float:

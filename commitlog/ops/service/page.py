@@ -11,7 +11,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.service.health import log_health
-from commitlog.ops.service.listening import is_local, listening, noted, running_at
+from commitlog.ops.service.listening import is_local, last_port, listening, noted, running_at
 from commitlog.ops.service.supervisor import PAGE
 from commitlog.ui.app import create_app
 from commitlog.ui.serving import LOCAL_HOSTS, served
@@ -38,8 +38,9 @@ def run_page(settings: Settings, *, stop: threading.Event, on_address: Callable[
             hosts=LOCAL_HOSTS if is_local(settings.ui_host) else (),
         )
         is_chosen = not settings.sources["ui_port"].startswith("default")
+        last = last_port(settings, PAGE.name)
         with (
-            listening(settings.ui_host, settings.ui_port, is_chosen=is_chosen) as taken,
+            listening(settings.ui_host, settings.ui_port, is_chosen=is_chosen, last=last) as taken,
             served(app, taken),
             noted(settings, PAGE.name, settings.ui_host, taken) as address,
         ):
