@@ -37,6 +37,9 @@ from commitlog.local.processes import (
 
 START_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 15.0
+_DATA, _CONFIGURATION, _LOGGING = "data", "server.properties", "log4j2.xml"
+"""Kafka is told of its files by names below its working directory: in a path it would take a comma for the end of one, and
+letters beyond Latin-1 for others, and keep its data somewhere else."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -72,7 +75,7 @@ broker.session.timeout.ms=3000
 _LOG4J = """\
 <Configuration status="ERROR">
   <Appenders>
-    <RollingFile name="file" fileName="{log_file}" filePattern="{log_file}.%i">
+    <RollingFile name="file" fileName="broker.log" filePattern="broker.log.%i">
       <PatternLayout pattern="%d %p %c: %m%n"/>
       <SizeBasedTriggeringPolicy size="10MB"/>
       <DefaultRolloverStrategy max="2"/>
@@ -177,18 +180,26 @@ class EmbeddedBroker:
         self._port = free_port(self._port, self._port_wanted)
         java = find_java(self._settings.java_home)
         jars = ensure_jars(self._settings.cache_dir, java, maven_url=self._settings.maven_url, progress=self._progress)
-        if not (self._directory / "data" / "meta.properties").exists():
+        if not (self._directory / _DATA / "meta.properties").exists():
             self._format(java, jars)
         self._write_configuration()
         self._process = self._run(java, jars)
-        wait_until_ready("Kafka", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log())
+        try:
+            wait_until_ready(
+                "Kafka", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log()
+            )
+        except LocalRuntimeError:
+            if self.pid is not None or free_port(self._port) == self._port:
+                raise
+            # Somebody began to listen there after we had looked.
+            self._launch()
 
     def _write_configuration(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         listeners = self._access.listeners(self._port, free_port(), is_open=self._is_open)
-        properties = _PROPERTIES.format(host=HOST, port=self._port, listeners=listeners, data=self._directory / "data")
-        write_private(self._directory / "server.properties", properties)
-        (self._directory / "log4j2.xml").write_text(_LOG4J.format(log_file=self.log_file), encoding="utf-8")
+        properties = _PROPERTIES.format(host=HOST, port=self._port, listeners=listeners, data=_DATA)
+        write_private(self._directory / _CONFIGURATION, properties)
+        (self._directory / _LOGGING).write_text(_LOG4J, encoding="utf-8")
 
     def _format(self, java: Path, jars: Sequence[Path]) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -201,16 +212,11 @@ class EmbeddedBroker:
         command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1")
         with self._output().open("wb") as output:
             formatted = subprocess.run(
-                [
-                    *command,
-                    "kafka.tools.StorageTool",
-                    *arguments,
-                    "--config",
-                    str(self._directory / "server.properties"),
-                ],
+                [*command, "kafka.tools.StorageTool", *arguments, "--config", _CONFIGURATION],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self._directory,
+                env=_environment(),
                 check=False,
             )
         if formatted.returncode != 0:
@@ -221,11 +227,12 @@ class EmbeddedBroker:
         command = self._command(java, jars, "-Xms256m", "-Xmx768m", _marker(self._directory))
         with self._output().open("wb") as output:
             return subprocess.Popen(
-                [*command, "kafka.Kafka", str(self._directory / "server.properties")],
+                [*command, "kafka.Kafka", _CONFIGURATION],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self._directory,
+                env=_environment(),
                 # Ctrl-C is for whoever runs us: it stops the clients first and the broker last.
                 start_new_session=True,
             )
@@ -237,7 +244,7 @@ class EmbeddedBroker:
             "-XX:+UseSerialGC",
             "-XX:-UsePerfData",
             "-Djava.awt.headless=true",
-            f"-Dlog4j2.configurationFile={self._directory / 'log4j2.xml'}",
+            f"-Dlog4j2.configurationFile={_LOGGING}",
             *("-cp", os.pathsep.join(str(jar) for jar in jars)),
         ]
 
@@ -265,6 +272,11 @@ def stop_orphaned_broker(directory: Path) -> bool:
     orphans = find_processes(lambda process: marker in process.cmdline())
     stop_processes(orphans, signal.SIGTERM, timeout_s=STOP_TIMEOUT_S)
     return bool(orphans)
+
+
+def _environment() -> dict[str, str]:
+    """Java reads the working directory's name, too, by the locale."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
 def _marker(directory: Path) -> str:

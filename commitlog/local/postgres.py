@@ -178,7 +178,15 @@ class EmbeddedPostgres:
         # Once clients know a port it is kept, so that a server that died comes back where they look for it.
         self._port = free_port(self._port, self._port_wanted)
         self._process = self._run(programs, account)
-        wait_until_ready("PostgreSQL", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self.log_file)
+        try:
+            wait_until_ready(
+                "PostgreSQL", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self.log_file
+            )
+        except LocalRuntimeError:
+            if self.pid is not None or free_port(self._port) == self._port:
+                raise
+            # Somebody began to listen there after we had looked.
+            self._launch()
 
     def _initialise(self, programs: Path, account: pwd.struct_passwd | None) -> None:
         # Made aside and renamed, so that an initdb that was killed leaves nothing that looks like a database.

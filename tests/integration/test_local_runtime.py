@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,7 +28,7 @@ from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres
 from commitlog.local.home import stop_orphans
-from commitlog.local.processes import find_processes
+from commitlog.local.processes import HOST, find_processes, free_port
 from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
 
 StartUp = Callable[[], subprocess.Popen[bytes]]
@@ -265,6 +266,37 @@ def test_up_when_the_default_ports_are_taken_then_takes_free_ones(
         start_up()
         assert status(home).database_url is not None
         assert str(status(home).database_url).rpartition("/")[0] != first.url.rpartition("/")[0]
+
+
+@pytest.mark.parametrize("kind", [EmbeddedBroker, EmbeddedPostgres])
+def test_server_when_its_port_is_taken_before_it_listens_then_takes_another(
+    kind: type[EmbeddedBroker | EmbeddedPostgres], servers_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen(1)
+        ports = iter([taken.getsockname()[1]])
+        monkeypatch.setattr(
+            sys.modules[kind.__module__], "free_port", lambda *preferred: next(ports, None) or free_port(*preferred)
+        )
+        with kind(servers_dir / f"late-{kind.__name__}") as server:
+            assert server.port != taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
+def test_broker_when_its_path_has_commas_and_other_letters_then_keeps_all_in_it(
+    locale: str, servers_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", locale)
+    directory = servers_dir / f"{locale} a, b & \u00fc \u96ea <$1> 100%20" / "kafka"
+    with EmbeddedBroker(directory) as broker:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **broker.client_options})
+        client.create_topics([NewTopic("trace", 1)])["trace"].result(timeout=10)
+    assert (directory / "data" / "trace-0").is_dir()
+    assert "trace" in broker.log_file.read_text()
+    with EmbeddedBroker(directory) as broker:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **broker.client_options})
+        assert "trace" in client.list_topics(timeout=10).topics
 
 
 def test_broker_when_its_directory_is_in_use_then_refuses(servers_dir: Path, kafka: str) -> None:
