@@ -26,7 +26,12 @@ SOME_ID = "01934f3e-7c00-7000-8000-000000000001"
 def run(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {"COMMITLOG_HOME": str(home), "PATH": "/usr/bin:/bin", **environment}
     return subprocess.run(
-        [sys.executable, "-c", MAIN, *arguments], capture_output=True, text=True, env=given, cwd=home.parent
+        [sys.executable, "-c", MAIN, *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=given,
+        cwd=home.parent,
     )
 
 
@@ -105,6 +110,14 @@ def test_command_when_a_stream_is_closed_then_does_its_work(tmp_path: Path, argu
     line = f'"{sys.executable}" -c "{MAIN}" {arguments} {closed}'
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=given, cwd=tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+def test_command_when_the_terminal_lacks_a_letter_then_its_number_is_shown(tmp_path: Path, encoding: str) -> None:
+    done = run("down", home=tmp_path / "\u00fc\u96ea\udce9", PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("\u96ea" if encoding == "utf-8" else "\\u96ea") in done.stdout
+    assert "\\udce9" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def sql(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sql:
     monkeypatch.setattr("commitlog.client.reading.duckdb_client.open_lake", lambda *_: open_duckdb())
     monkeypatch.setenv("COMMITLOG_HOME", str(tmp_path))
 
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(cli, ["sql", *arguments], catch_exceptions=False)
+    def run(*arguments: str, charset: str = "utf-8") -> Result:
+        return CliRunner(charset=charset).invoke(cli, ["sql", *arguments], catch_exceptions=False)
 
     return run
 
@@ -55,6 +55,11 @@ def test_sql_when_there_are_blobs_then_they_are_as_duckdb_writes_them(sql: Sql) 
 def test_sql_when_columns_have_one_name_then_json_numbers_them(sql: Sql) -> None:
     assert of_json(sql("SELECT 1 AS a, 2 AS a, 3 AS a, 4 AS a_1", "--json")) == {"a": 1, "a_2": 2, "a_3": 3, "a_1": 4}
     assert sql("SELECT 1 AS a, 2 AS a", "--csv").stdout == "a,a\n1,2\n"
+
+
+def test_sql_when_the_terminal_is_not_utf_8_then_csv_still_is(sql: Sql) -> None:
+    done = sql("SELECT '\u00fc\u96ea' AS t", "--csv", charset="latin-1")
+    assert done.stdout_bytes.decode() == "t\n\u00fc\u96ea\n"
 
 
 @pytest.mark.parametrize("query", ["", " ;", "-- nothing"])

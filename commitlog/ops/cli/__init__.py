@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NamedTuple
 
 import click
@@ -157,6 +158,9 @@ def cli() -> None:
 def main() -> None:
     """The entry point: one clear line and an exit code for what goes wrong, a traceback only with --debug."""
     _open_closed_streams()
+    if isinstance(sys.stdout, TextIOWrapper):
+        # As standard error does: what the terminal has no letter for is shown by its number.
+        sys.stdout.reconfigure(errors="backslashreplace")
     debug, arguments = _without_debug(sys.argv[1:])
     try:
         code = cli.main(arguments, prog_name="commitlog", standalone_mode=False)

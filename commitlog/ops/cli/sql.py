@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from io import TextIOWrapper
 from itertools import count
 
 import click
@@ -62,6 +63,9 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
             print_json(dict(zip(names, row, strict=True)))
     elif as_csv:
         texts = [["" if each is None else cell_text(each) for each in row] for row in rows]
+        if isinstance(sys.stdout, TextIOWrapper):
+            # Whatever the terminal shows: that is what programs take CSV for, `commitlog load` too.
+            sys.stdout.reconfigure(encoding="utf-8")
         csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *texts])
     else:
         print_table(columns, [["NULL" if each is None else each for each in row] for row in rows])
