@@ -159,6 +159,7 @@ def outcome_page(site: Site, request: Request) -> Response:
         tables=[] if outcome.proposal is None else _tables(outcome.proposal),
         refusal=refusal,
         listed_max=LISTED_MAX,
+        last_seq=site.log.last_seq(),
     )
 
 

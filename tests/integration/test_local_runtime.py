@@ -28,7 +28,8 @@ from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres
 from commitlog.local.home import stop_orphans
-from commitlog.local.processes import HOST, find_processes, free_port
+from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port
+from commitlog.ops.service import runtime
 from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
 
 StartUp = Callable[[], subprocess.Popen[bytes]]
@@ -251,6 +252,22 @@ def test_up_when_detached_then_returns_and_down_stops_it(home: Settings, start_u
     assert down(home, say=said.append)
     assert not status(home).running
     assert not down(home, say=said.append)
+
+
+def test_up_when_detached_and_another_one_is_faster_then_says_so(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faster = DirectoryLock(home.home)
+    assert faster.acquire()
+    said: list[str] = []
+    seen = iter([RuntimeStatus(home.home, None)])
+    monkeypatch.setattr(runtime, "status", lambda settings: next(seen, None) or status(settings))
+    try:
+        running = up(home, detach=True, detached_command=[sys.executable, "-c", UP], say=said.append)
+    finally:
+        faster.release()
+    assert running.pid == os.getpid()
+    assert "already running; nothing was started" in said
 
 
 def test_up_when_detached_and_failing_then_says_why(home: Settings, start_up: StartUp) -> None:

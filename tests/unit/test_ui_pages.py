@@ -217,6 +217,19 @@ def test_addresses_when_a_proposal_or_snapshot_is_known_then_lead_to_its_outcome
         assert (answer.status_code, answer.headers["location"]) == (303, "/outcome/2")
 
 
+def test_outcomes_when_gone_through_one_by_one_then_from_the_first_to_the_last(
+    log: InMemoryCommitLog, client: TestClient
+) -> None:
+    ways = [
+        re.findall(r'href="/outcome/(\d+)" rel="(\w+)"', client.get(f"/outcome/{each.seq}").text)
+        for each in log.outcomes
+    ]
+    last = log.last_seq()
+    assert len(ways) == last > 2
+    assert (ways[0], ways[-1]) == ([("2", "next")], [(str(last - 1), "prev")])
+    assert ways[1] == [("1", "prev"), ("3", "next")]
+
+
 @pytest.mark.parametrize(
     ("path", "said"),
     [

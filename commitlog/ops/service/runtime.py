@@ -251,6 +251,10 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
         while read_run_file(settings.home).get("pid") != child.pid:
             _relay(said.read(), say)
             if child.poll() is not None:
+                running = status(settings)
+                if child.returncode == 0 and running.running:
+                    # Another `up` was faster, which it has said.
+                    return running
                 raise LocalRuntimeError("it could not be started in the background:", log_file=log_file)
             if time.monotonic() > deadline:
                 raise LocalRuntimeError(
