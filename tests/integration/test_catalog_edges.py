@@ -480,6 +480,38 @@ def test_expire_when_rows_lie_inlined_from_before_an_alteration_then_they_keep_t
     assert query(lake, "SELECT * FROM ducklake_column") == []
 
 
+def test_expire_when_rows_lie_inlined_from_before_their_table_was_renamed_then_readers_find_them(lake: Lake) -> None:
+    lake.commit(keyed_table())
+    lake.commit(insert(id=1, v="a"))
+    lake.commit(change("RENAME_TABLE", "k", new_table="l"))
+    altered = lake.commit(alter("ADD_COLUMN", "l", column={"name": "w", "type": "int64", "default": "4"}))
+    again = lake.commit(change("RENAME_TABLE", "l", new_table="m"))
+    for older_than in (altered, again):
+        lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": older_than})
+        assert lake.rows("SELECT * FROM m") == [(1, "a", 4)]
+    dropped = lake.commit(change("DROP_TABLE", "m"))
+    lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": dropped})
+    for table in ("table", "column"):
+        assert query(lake, f"SELECT * FROM ducklake_{table}") == []
+
+
+def test_expire_when_rows_lie_inlined_from_before_a_partitioned_table_was_renamed_then_readers_find_them(
+    lake: Lake,
+) -> None:
+    """They look at the whole schema of that time, where each partitioning must have its table."""
+    lake.commit(create_table("p", partition_by=[{"column": "id", "transform": "identity"}]))
+    lake.append("p", some(1, 2), TYPES)
+    lake.commit(change("RENAME_TABLE", "p", new_table="q"))
+    lake.commit(keyed_table())
+    lake.commit(insert(id=1, v="a"))
+    renamed = lake.commit(change("RENAME_TABLE", "q", new_table="r"))
+    lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": renamed})
+    assert lake.rows("SELECT * FROM k") == [(1, "a")]
+    assert lake.rows("SELECT id FROM r WHERE id = 2") == [(2,)]
+    lake.append("r", some(3), TYPES)
+    assert lake.rows("SELECT id FROM r") == [(1,), (2,), (3,)]
+
+
 def snapshots(lake: Lake) -> list[int]:
     return [row[0] for row in query(lake, "SELECT snapshot_id FROM ducklake_snapshot ORDER BY 1")]
 

@@ -18,7 +18,7 @@ EMPTIED_MAX = 500
 """Tables of inlined rows, and as many of inlined deletes, that one expiry empties."""
 _LOOKED_AT = 200
 
-_ENDING = ("data_file", "delete_file", "column_tag", "tag", "partition_info", "view", "table", "schema")
+_ENDING = ("data_file", "delete_file", "column_tag", "tag", "partition_info", "view", "schema")
 _OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
 _OF_TABLES = ("schema_versions", "table_stats", "table_column_stats", "column_mapping")
 
@@ -45,11 +45,16 @@ _NEWEST_BEFORE = sql.SQL("SELECT max(snapshot_id) FROM ducklake_snapshot WHERE s
 
 _FORGET_SNAPSHOTS = sql.SQL("DELETE FROM {} WHERE snapshot_id < %s")
 _FORGET_ENDED = sql.SQL("DELETE FROM {} WHERE end_snapshot <= %s")
-# Readers find the values in an older table of inlined rows by the columns that were there when its schema version began.
-_FORGET_ENDED_COLUMNS = sql.SQL("""
-    DELETE FROM ducklake_column c WHERE end_snapshot <= %s AND NOT EXISTS (
+_FORGET_TABLES = sql.SQL("""
+    DELETE FROM ducklake_table x WHERE NOT EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = x.table_id
+        AND (t.end_snapshot IS NULL OR t.end_snapshot > %s))""")
+# Readers find the values in an older table of inlined rows by the table, and its columns, that were there when its schema
+# version began; beside them any partitioning that was there then must have its table.
+_FORGET_DEFINITIONS = sql.SQL("""
+    DELETE FROM {} x WHERE end_snapshot <= %s AND NOT EXISTS (
         SELECT 1 FROM ducklake_inlined_data_tables JOIN ducklake_schema_versions v USING (table_id, schema_version)
-        WHERE v.table_id = c.table_id AND v.begin_snapshot >= c.begin_snapshot AND v.begin_snapshot < c.end_snapshot)""")
+        WHERE v.table_id = x.table_id AND v.begin_snapshot >= x.begin_snapshot AND v.begin_snapshot < x.end_snapshot)""")
+_BEGIN_PARTITIONS = sql.SQL("UPDATE ducklake_partition_info SET begin_snapshot = %s WHERE begin_snapshot < %s")
 _FORGET_OF_ENDED_FILES = sql.SQL("""
     DELETE FROM {} v USING ducklake_data_file f WHERE v.data_file_id = f.data_file_id AND f.end_snapshot <= %s""")
 _FORGET_OF_NO_TABLE = sql.SQL(
@@ -156,9 +161,12 @@ def expire(buffer: CopyBuffer, floor: int, at: datetime) -> None:
         buffer.execute(_FORGET_OF_ENDED_FILES.format(_ducklake(table)), (floor,))
     for table in _ENDING:
         buffer.execute(_FORGET_ENDED.format(_ducklake(table)), (floor,))
+    buffer.execute(_FORGET_TABLES, (floor,))
     _forget_orphans(buffer)
     # Tables that went have no schema versions any more, so their columns go, too.
-    buffer.execute(_FORGET_ENDED_COLUMNS, (floor,))
+    for table in ("table", "column"):
+        buffer.execute(_FORGET_DEFINITIONS.format(_ducklake(table)), (floor,))
+    buffer.execute(_BEGIN_PARTITIONS, (floor, floor))
 
 
 def _ducklake(table: str) -> sql.Identifier:
