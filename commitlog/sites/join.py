@@ -106,9 +106,13 @@ class Join:
     def _append(self, number: int, name: str, rows: pa.Table) -> None:
         if self._target.access.committed_as(JOIN, number) is not None:
             return
-        epoch = self._epochs[JOIN]
         with self._target.transaction(
-            writer_id=JOIN, writer_epoch=epoch, writer_seq=number, message=self._message, extra=self._extra
+            proposal_id=uuid4(),  # The clock of the target's log may be hours from this one.
+            writer_id=JOIN,
+            writer_epoch=self._epochs[JOIN],
+            writer_seq=number,
+            message=self._message,
+            extra=self._extra,
         ) as tx:
             tx.append(name, rows)
         self.progress.told += rows.num_rows

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from commitlog.client.ids import id_at
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import (
     ConfigurationError,
@@ -513,3 +514,16 @@ def test_join_when_tables_have_no_primary_key_then_their_rows_are_told_and_links
     Link(a, late).run(follow=False)
     assert rows(a, "main.t") == rows(late, "main.t")
     assert [(each["id"], each["x"]) for each in rows(late, "main.t")][-2:] == [(6, None), (7, "new")]
+
+
+def test_join_when_the_new_sites_clock_is_behind_then_rows_of_tables_without_a_primary_key_are_told_too(
+    tmp_path: Path,
+) -> None:
+    a = site("a", 0, data_path=tmp_path / "a")
+    a.table("main.t").append([{"id": 1}], create=True)
+    behind_ms = 1_732_201_315_328
+    late = InMemoryCommitLog(data_path=tmp_path / "b", clock_ms=lambda: behind_ms)
+    with late.transaction(proposal_id=id_at(behind_ms, 0, 0)) as tx:
+        tx.configure(node_name="b", node_priority=0)
+    Join(a, late).run()
+    assert rows(late, "main.t") == [{"id": 1}]
