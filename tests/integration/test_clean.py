@@ -199,6 +199,9 @@ def test_clean_when_another_log_has_a_folder_within_then_leaves_that_alone(lake:
     (lake.folder / "theirs" / MARKER).write_text(json.dumps({"log_id": str(UUID(int=7)), "log": "theirs"}))
     lake.age(theirs, mine, lake.folder / "theirs" / MARKER)
     assert list(removable(lake)) == [str(mine)]
+    # It was named here, such as by a link between sites that see the same storage.
+    lake.sql(f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (90, '{theirs}', false, now())")
+    assert list(removable(lake, include_foreign=True)) == [str(mine)]
 
 
 def test_init_when_the_data_path_is_another_logs_then_creates_nothing(lake: LiveLake, other_database_url: str) -> None:
@@ -373,7 +376,7 @@ def test_clean_when_a_scheduled_file_is_in_use_again_or_outside_of_the_data_path
     )
     with Cleaning(lake.settings, older_than_ms=0) as cleaning:
         assert list(cleaning.remove(cleaning.removable())) == []
-        assert cleaning.kept() == {"outside of the data path; remove it yourself": 2}
+        assert cleaning.kept() == {"outside of the data path, or another log's; remove it yourself": 2}
     assert outside.exists()
 
 

@@ -92,14 +92,12 @@ class SeenLake:
     def orphans(self, limit_ms: int) -> dict[str, StoredFile]:
         """By place the files of that time or older that no snapshot names, and that no other lake in here may have."""
         known = self.referenced | {place for file in self.scheduled for place in places_of(file.path)}
-        others = tuple(f"{dirname(place)}/" for place in self.listed if basename(place) == MARKER)
-        others = tuple(folder for folder in others if folder != self.root)
         return {
             place: file
             for place, file in self.listed.items()
             if place not in known
             and place != self.root + MARKER
-            and not place.startswith(others)
+            and not place.startswith(self._others)
             and checksummed(place) not in self.listed
             and file.modified_ms is not None
             and file.modified_ms <= limit_ms
@@ -116,8 +114,16 @@ class SeenLake:
         )
 
     def is_inside(self, file: ScheduledFile) -> bool:
-        """Whether a file is below the root, wherever links lead."""
-        return ".." not in file.path.split("/") and all(place.startswith(self.root) for place in places_of(file.path))
+        """Whether a file is below the root, wherever links lead, and in no other lake in here."""
+        return ".." not in file.path.split("/") and all(
+            place.startswith(self.root) and not place.startswith(self._others) for place in places_of(file.path)
+        )
+
+    @cached_property
+    def _others(self) -> tuple[str, ...]:
+        """The folders of other lakes below the root."""
+        folders = (f"{dirname(place)}/" for place in self.listed if basename(place) == MARKER)
+        return tuple(folder for folder in folders if folder != self.root)
 
     @cached_property
     def _table_folders(self) -> set[str]:
