@@ -103,6 +103,19 @@ def test_snapshots_older_than_a_time_then_the_floor_follows_the_clock() -> None:
     log.check_replay()
 
 
+def test_snapshots_over_years_then_their_times_take_little_room_and_the_floor_still_follows_the_clock() -> None:
+    hour_ms = 3_600_000
+    log = DecidedLog()
+    log.commit(create_table(), now_ms=START_MS)
+    for hour in range(1, 6_000):
+        log.commit({"kind": "CREATE_SCHEMA", "schema": "main", "if_not_exists": True}, now_ms=START_MS + hour * hour_ms)
+    assert len(log.state.snapshot_times) < 3_000
+    log.commit({"kind": "CONFIGURE", "settings": {"expire_older_than_ms": 1_000 * hour_ms}})
+    log.commit(append(), now_ms=START_MS + 6_000 * hour_ms)
+    assert 4_990 < log.state.floor_snapshot_id <= 5_001
+    log.check_replay()
+
+
 def test_the_answer_to_a_writers_seq_when_it_leaves_the_window_then_still_a_duplicate_without_details() -> None:
     log = DecidedLog(duplicate_window_outcomes=1, duplicate_window_ms=10)
     log.commit(create_table())

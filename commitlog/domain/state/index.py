@@ -249,7 +249,7 @@ class SequencerState:
         self.snapshot_time_us = 0
         """Of the last outcome and of the head: neither falls."""
         self.snapshot_times: deque[tuple[int, int]] = deque()
-        """(snapshot id, time in us), oldest first, about one a second: how the floor follows the clock."""
+        """(snapshot id, time in us), oldest first, about one a second at most: how the floor follows the clock."""
         self.schema_version = 0
         self.next_catalog_id = 1
         """Of schemas, tables, views and partitionings, which share one space."""

@@ -61,6 +61,9 @@ from commitlog.domain.state.rows import KeyedRows, KeyVersion, RowTouch, RowVers
 from commitlog.domain.state.sites import Arrival, is_row_change, kept_row, made_at, origin_at, standing_change
 
 _TIME_GRAIN_US = 1_000_000
+_TIME_GRAINS = 1_000
+"""A time is noted once a second, and no more often than so many in what has passed since the oldest: a log that expires nothing
+notes a few more each day, not each second."""
 NO_ROW = -1
 """Row id of a version that is held back."""
 
@@ -140,10 +143,17 @@ class _Replay:
         state.commits[self.snapshot_id] = Commit(
             self.proposal.proposal_id, self.proposal.writer_id, tuple(self.tables), tuple(self.files), tuple(self.rows)
         )
-        if not state.snapshot_times or outcome.snapshot_time_us - state.snapshot_times[-1][1] >= _TIME_GRAIN_US:
-            state.snapshot_times.append((self.snapshot_id, outcome.snapshot_time_us))
+        self._note_time(outcome.snapshot_time_us)
         advance_window(state)
         expire_by_settings(state)
+
+    def _note_time(self, time_us: int) -> None:
+        times = self.state.snapshot_times
+        if times:
+            newest_us = times[-1][1]
+            if time_us - newest_us < max(_TIME_GRAIN_US, (newest_us - times[0][1]) // _TIME_GRAINS):
+                return
+        times.append((self.snapshot_id, time_us))
 
     # --- names and objects --------------------------------------------------------------------------------------------
 
