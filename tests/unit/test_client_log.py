@@ -249,6 +249,14 @@ def test_turn_when_two_threads_have_one_writer_then_one_after_the_other() -> Non
     assert entered == [1, 2]
 
 
+def test_turn_when_each_commit_has_a_writer_of_its_own_then_none_is_remembered() -> None:
+    turns = UnansweredProposals(lambda _: True)
+    for number in range(3):
+        with turns.turn(with_seq(0, f"key:{number}"), timeout_s=1):
+            assert len(turns._turns) == 1
+    assert len(turns._turns) == 0
+
+
 def test_log_when_forked_while_a_thread_waits_for_an_answer_then_the_child_commits_by_another_name(
     log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

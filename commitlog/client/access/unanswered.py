@@ -8,10 +8,10 @@ processes of one writer fence each other by epoch.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from commitlog.domain.model import Proposal, ProposalId
 from commitlog.errors import OutcomeUnknownError
@@ -37,7 +37,8 @@ class UnansweredProposals:
     def __init__(self, is_settled: Callable[[ProposalId], bool]) -> None:
         self._is_settled = is_settled
         self._guard = threading.Lock()
-        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        # Who waits or has its turn holds it: each key of a commit is a writer, and there is no end of them.
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._unanswered: dict[str, Proposal] = {}
 
     def turn(self, proposal: Proposal, *, timeout_s: float) -> AbstractContextManager[None]:
@@ -51,7 +52,7 @@ class UnansweredProposals:
     @contextmanager
     def _waited(self, proposal: Proposal, timeout_s: float) -> Iterator[None]:
         with self._guard:
-            turn = self._turns[proposal.writer_id]
+            turn = self._turns.setdefault(proposal.writer_id, threading.Lock())
         if not turn.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
             before = self._unanswered.get(proposal.writer_id, proposal)
             raise OutcomeUnknownError(UUID(bytes=before.proposal_id), waited_ms=int(timeout_s * 1000))
