@@ -194,6 +194,7 @@ def test_decide_when_a_change_can_never_be_then_says_by_a_code_why(log: DecidedL
         settings, changes, fields = LIMITS[code]
         log.commit({"kind": "CONFIGURE", "settings": settings})
         outcome = log.refused("INVALID", *changes, **fields)
+        assert [setting for setting in settings if setting not in str(outcome.detail)] == []
     assert outcome.invalid_code is InvalidCode(code), outcome.detail
 
 

@@ -72,7 +72,8 @@ def check_form(state: SequencerState, proposal: m.Proposal, source: m.Position, 
     # What a link brings was within the limit of the site that made it, and may be twice as many changes here.
     if proposal.replicated is None and len(proposal.changes) > settings.changes_max:
         raise InvalidChangeError(
-            m.InvalidCode.TOO_MANY_CHANGES, f"{len(proposal.changes)} changes are more than {settings.changes_max}"
+            m.InvalidCode.TOO_MANY_CHANGES,
+            f"{len(proposal.changes)} changes are more than {settings.changes_max} (changes_max)",
         )
     _check_read_form(settings, proposal)
 
@@ -101,14 +102,15 @@ def _check_read_form(settings: m.LogSettings, proposal: m.Proposal) -> None:
         return
     if len(proposal.reads) > settings.reads_max:
         raise InvalidChangeError(
-            m.InvalidCode.TOO_MANY_READS, f"{len(proposal.reads)} reads are more than {settings.reads_max}"
+            m.InvalidCode.TOO_MANY_READS,
+            f"{len(proposal.reads)} reads are more than {settings.reads_max} (reads_max)",
         )
     for read in proposal.reads:
         _check_read_text(read)
         if isinstance(read, m.RowsRead) and len(read.keys) > settings.read_keys_max:
             raise InvalidChangeError(
                 m.InvalidCode.TOO_MANY_READ_KEYS,
-                f"a read of {len(read.keys)} keys is more than {settings.read_keys_max}",
+                f"a read of {len(read.keys)} keys is more than {settings.read_keys_max} (read_keys_max)",
             )
 
 

@@ -86,7 +86,7 @@ class RowOverlay:
         if self._state.keyed_rows + self._added > self._state.settings.keyed_rows_max:
             raise InvalidChangeError(
                 InvalidCode.TOO_MANY_KEYED_ROWS,
-                f"the log would hold more than {self._state.settings.keyed_rows_max} keyed rows",
+                f"the log would hold more than {self._state.settings.keyed_rows_max} keyed rows (keyed_rows_max)",
             )
 
     def put_refused(
