@@ -133,6 +133,24 @@ def test_compaction_beside_an_alteration_then_each_row_is_found_as_before(
     assert [f for (f,) in lake.rows("SELECT data_file FROM ducklake_list_files('lake', 't')")] == [made["path"]]
 
 
+@pytest.mark.parametrize("values", [[], [1, 2], ["one"]])
+def test_compaction_beside_an_alteration_when_its_partition_values_do_not_fit_then_they_are_unknown(
+    lake: Lake, values: list[Any]
+) -> None:
+    types = {"a": pa.int64()}
+    rows = [{"a": 1} for _ in range(8)]
+    lake.commit(create_table("t", "a int64", partition_by=[BY_A]))
+    lake.commit(change("APPEND", files=[{**lake.write("t", rows, types), "partition_values": [1]}]))
+    base = lake.log.head
+    made = {**lake.write("t", rows, types), "partition_values": values}
+    lake.commit(change("ALTER_TABLE", alterations=[{"op": "ADD_COLUMN", "column": {"name": "b", "type": "int64"}}]))
+    lake.commit(change("COMPACT", replaced=[0], files=[made]), base=base)
+    assert lake.rows("SELECT count(*) FROM lake.t WHERE a = 1") == [(8,)]
+    with closing(psycopg.connect(lake.database_url)) as connection:
+        files = "SELECT partition_id FROM ducklake_data_file WHERE end_snapshot IS NULL"
+        assert connection.execute(files).fetchall() == [(None,)]
+
+
 def test_schema_changes_then_old_files_read_as_they_should(lake: Lake) -> None:
     lake.commit(create_table("t", "id int32, v varchar"))
     lake.append("t", some(1, 2), {"id": pa.int32(), "v": pa.string()})

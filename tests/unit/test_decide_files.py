@@ -300,6 +300,15 @@ def test_keyed_tables_take_no_files(log: DecidedLog) -> None:
         log.refused("INVALID", request)
 
 
+def test_compact_beside_an_alteration_when_its_partition_values_hold_what_no_text_may_then_invalid(
+    log: DecidedLog,
+) -> None:
+    base = log.head
+    log.commit(alter("ADD_COLUMN", column={"name": "x", "type": "int64"}))
+    refused = log.refused("INVALID", compact([0], 10, partition_values=["a\0"]), base=base)
+    assert refused.invalid_code == "TEXT_UNSTORABLE"
+
+
 def test_partition_values_then_as_many_as_keys(log: DecidedLog) -> None:
     log.commit(create_table("p", "d date, v int64", partition_by=[{"column": "d", "transform": "identity"}]))
     log.refused("INVALID", append(data_file(1, partition_values=["2024-01-01", 1]), table="p"))

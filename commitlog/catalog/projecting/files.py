@@ -19,8 +19,10 @@ from commitlog.catalog.projecting.statistics import (
 from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
+from commitlog.domain.model.defining import check_partition_values
 from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves, partition_text
 from commitlog.domain.model.types import FLOATS, fold
+from commitlog.errors import InvalidChangeError
 
 _END = 3
 """Where end_snapshot stands in a row of a data file or delete file."""
@@ -243,8 +245,8 @@ class FileProjection:
     ) -> None:
         """A compaction: the replaced files end, the new ones carry their rows' ids (as rewrite_data_files writes it).
 
-        Its table may have been altered since its base: columns are then those of its names at the base, and what the
-        partition values meant nobody knows.
+        Its table may have been altered since its base: columns are then those of its names at the base. Partition values,
+        which nobody could judge then, count as unknown where the partitioning was another one or they do not fit.
         """
         known = self.tracker.table(table_id)
         row = self.buffer.execute(_BYTES_OF, (list(change.replaced),)).fetchone()
@@ -255,8 +257,9 @@ class FileProjection:
         if base_snapshot_id < snapshot_id - 1:
             written_for, is_partitioned_as_then = self._at_base(known.definition, base_snapshot_id)
         for file, ids in zip(change.files, files, strict=True):
-            made = file if is_partitioned_as_then else file.replace(partition_values=None)
-            self.add(table_id, ids, made, snapshot_id, written_for)
+            if not (is_partitioned_as_then and _fits(known.definition, file)):
+                file = file.replace(partition_values=None)
+            self.add(table_id, ids, file, snapshot_id, written_for)
 
     def _at_base(self, definition: TableDefinition, base_snapshot_id: int) -> tuple[TableDefinition, bool]:
         """A table with the names that its columns had at a base, and whether it was partitioned as it is by now."""
@@ -265,6 +268,15 @@ class FileProjection:
         row = self.buffer.execute(_PARTITION_AT, at_base).fetchone()
         partition_id = None if row is None else row[0]
         return definition.replace(columns=_as_named(definition.columns, names)), partition_id == definition.partition_id
+
+
+def _fits(definition: TableDefinition, file: m.DataFile) -> bool:
+    """Whether a file's partition values can be those of its table."""
+    try:
+        check_partition_values(definition, file)
+    except InvalidChangeError:
+        return False
+    return True
 
 
 def _as_named(columns: Sequence[Column], names: Mapping[int, str]) -> tuple[Column, ...]:

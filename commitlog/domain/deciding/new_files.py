@@ -6,9 +6,9 @@ import re
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.plan import Plan
+from commitlog.domain.model.defining import check_partition_values
 from commitlog.domain.model.definitions import FOREIGN_PATHS, TableDefinition, quoted
 from commitlog.domain.model.texts import check_text
-from commitlog.domain.model.types import canonical_value
 from commitlog.domain.model.values import is_bigint
 from commitlog.domain.state.index import TableState
 from commitlog.errors import InvalidChangeError
@@ -94,13 +94,15 @@ def _check_told(file: m.DataFile) -> None:
     if isinstance(file.statistics, tuple):
         for column in file.statistics:
             _check_statistics(file, column)
+    for value in file.partition_values or ():
+        if isinstance(value, str):
+            check_text(value, f"a partition value of file {quoted(file.path)}")
     for mapped in file.name_mapping or ():
         check_text(mapped.source_name, f"a source name of file {quoted(file.path)}")
 
 
 def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
-    if file.partition_values is not None:
-        _check_partition_values(table, file, file.partition_values)
+    check_partition_values(table, file)
     for mapped in file.name_mapping or ():
         table.column(mapped.column)
 
@@ -115,26 +117,3 @@ def _check_statistics(file: m.DataFile, column: m.ColumnStatistics) -> None:
                 m.InvalidCode.NUMBER_NEGATIVE,
                 f"file {quoted(file.path)}: a count of column {quoted(column.column)} is negative",
             )
-
-
-def _check_partition_values(table: TableDefinition, file: m.DataFile, values: tuple[m.Scalar, ...]) -> None:
-    if len(values) != len(table.partition_by):
-        raise InvalidChangeError(
-            m.InvalidCode.PARTITION_VALUES_INVALID,
-            f"file {quoted(file.path)} has {len(values)} partition values, table {quoted(table.name)} has "
-            f"{len(table.partition_by)} partition keys",
-        )
-    for key, value in zip(table.partition_by, values, strict=True):
-        column = table.column_by_id(key.column_id)
-        if isinstance(value, str):
-            check_text(value, f"a partition value of file {quoted(file.path)}")
-        if value is None or key.transform != "identity":
-            continue
-        try:
-            canonical_value(column.type, value)
-        except ValueError as error:
-            shown = quoted(str(value))
-            raise InvalidChangeError(
-                m.InvalidCode.PARTITION_VALUES_INVALID,
-                f"file {quoted(file.path)}: the partition value {shown!r} of {quoted(column.name)} {error}",
-            ) from None

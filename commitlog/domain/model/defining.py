@@ -13,6 +13,7 @@ from decimal import Decimal
 from commitlog.domain.model import (
     ColumnSpec,
     CreateTable,
+    DataFile,
     ForeignKeySpec,
     Granularity,
     InvalidCode,
@@ -282,6 +283,30 @@ def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinit
                 f"type than {quoted(parent.column_by_id(ref_id).name)} of {quoted(parent.name)}",
             )
     return ForeignKey(own, parent.table_id, theirs)
+
+
+def check_partition_values(table: TableDefinition, file: DataFile) -> None:
+    """Check that what a file says of its partition, if it does, can be values of the table's partition keys."""
+    if file.partition_values is None:
+        return
+    if len(file.partition_values) != len(table.partition_by):
+        raise InvalidChangeError(
+            InvalidCode.PARTITION_VALUES_INVALID,
+            f"file {quoted(file.path)} has {len(file.partition_values)} partition values, table {quoted(table.name)} has "
+            f"{len(table.partition_by)} partition keys",
+        )
+    for key, value in zip(table.partition_by, file.partition_values, strict=True):
+        if value is None or key.transform != "identity":
+            continue
+        column = table.column_by_id(key.column_id)
+        try:
+            canonical_value(column.type, value)
+        except ValueError as error:
+            shown = quoted(str(value))
+            raise InvalidChangeError(
+                InvalidCode.PARTITION_VALUES_INVALID,
+                f"file {quoted(file.path)}: the partition value {shown!r} of {quoted(column.name)} {error}",
+            ) from None
 
 
 def inlining_problem(table: TableDefinition) -> str | None:
