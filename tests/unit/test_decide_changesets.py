@@ -129,6 +129,21 @@ def test_if_exists_when_it_never_existed_then_skipped_and_the_name_is_free(log: 
     assert [effect.skipped for effect in outcome.effects] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    "skipped",
+    [
+        within(create_table(columns="a\0 int64", if_not_exists=True)),
+        within(create_table(columns="a in\x7ft64", if_not_exists=True)),
+        within(create_table(if_not_exists=True, primary_key=["a\ud800"])),
+        within(create_table(if_not_exists=True, properties={"a\0": "x"})),
+        {**change("DROP_TABLE", if_exists=True), "schema": "never\0"},
+        view("DROP_VIEW", if_exists=True) | {"schema": "never\ud800"},
+    ],
+)
+def test_what_is_skipped_when_it_holds_what_no_text_may_then_invalid(log: DecidedLog, skipped: dict[str, Any]) -> None:
+    assert log.refused("INVALID", skipped).invalid_code == "TEXT_UNSTORABLE"
+
+
 def test_if_exists_when_dropped_since_the_base_then_later_changes_do_not_see_it(log: DecidedLog) -> None:
     log.commit(within(change("DROP_TABLE")))
     drop = within(change("DROP_TABLE", if_exists=True))

@@ -146,6 +146,7 @@ class Names:
 
         What the changeset did under a schema that is gone since the base, or was made again, counts first.
         """
+        self.check(schema_name, "schema")
         folded = fold(name)
         for schema in self._schemas_meant(schema_name):
             if (schema.schema_id, folded) in self._entries:

@@ -12,7 +12,7 @@ from commitlog.domain.model.altering import alter
 from commitlog.domain.model.defining import define, reference
 from commitlog.domain.model.definitions import HANDLER_PREFIX, ForeignKey, TableDefinition, quoted
 from commitlog.domain.model.row_images import complete_row
-from commitlog.domain.model.texts import check_text
+from commitlog.domain.model.texts import check_all_text, check_text
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SchemaState, TableState, ViewState
 from commitlog.domain.state.row_keys import shown_key
@@ -129,6 +129,8 @@ def create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     if change.if_not_exists and (found := plan.names.at_head(change.schema, change.table)):
         schema, there = found
         if isinstance(there, TableState):
+            # Nobody judges what is skipped, but it enters the log.
+            check_all_text(change, f"the definition of table {quoted(change.table)}")
             plan.names.adopt(schema, change.table, there)
             return m.Effect(there.table_id, skipped=True), None
     schema = plan.names.schema(change.schema)

@@ -8,6 +8,7 @@ from typing import Final
 
 from commitlog.domain.model import TIME_US_MAX, TIME_US_MIN, InvalidCode, RowValue
 from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.record import Record
 from commitlog.domain.model.values import is_nested_deeper
 from commitlog.errors import InvalidChangeError
 
@@ -65,6 +66,22 @@ def check_value_text(value: RowValue, what: str) -> None:
         for key, item in value.items():
             check_text(key, f"a field name of {what}", multiline=True)
             check_value_text(item, what)
+
+
+def check_all_text(value: object, what: str) -> None:
+    """Raise InvalidChangeError for text anywhere in a change that may not enter the log."""
+    if isinstance(value, str):
+        check_text(value, what)
+    elif isinstance(value, Record):
+        for name in value.FIELDS:
+            check_all_text(getattr(value, name), what)
+    elif isinstance(value, tuple):
+        for item in value:
+            check_all_text(item, what)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            check_text(key, what)
+            check_all_text(item, what)
 
 
 def check_time_ms(what: str, time_ms: int | None) -> None:
