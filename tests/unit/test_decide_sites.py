@@ -60,6 +60,29 @@ def test_loser_when_the_winner_is_superseded_by_one_who_did_not_know_it_then_sta
     log.check_replay()
 
 
+@pytest.mark.parametrize(
+    "alteration", [{"op": "RENAME_COLUMN", "name": "v", "new_name": "x"}, {"op": "DROP_COLUMN", "name": "v"}]
+)
+def test_row_when_a_column_was_renamed_or_dropped_before_the_log_was_a_node_then_may_lose_and_stand_again(
+    alteration: dict[str, Any],
+) -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", KEYED, unique=[["w"]]))
+    log.commit(insert(id=1, v="a2", w="p"), insert(id=2, v="a2", w="q"))
+    log.commit(change("ALTER_TABLE", "k", alterations=[alteration]))
+    log.commit(node("a", 2))
+    kept = {"x": "a2"} if alteration["op"] == "RENAME_COLUMN" else {}
+    before_all = {"node": "b", "priority": 1}
+    assert settled(brought(log, update(1, w="p"), by=before_all, tick=7)) == ["UPDATE_UPDATE APPLIED"]
+    # c, which comes after a, has overwritten b's row and knows nothing of a's.
+    assert settled(brought(log, update(1, w="p"), by=C, tick=2, b=8)) == ["UPDATE_UPDATE HANDLED"]
+    assert row_of(log) == {"id": 1, **kept, "w": "p"}
+    assert settled(brought(log, insert(id=9, w="q"), by=before_all, tick=8)) == ["UNIQUE HELD"]
+    assert settled(brought(log, delete_row(9), by=before_all, tick=9)) == ["UNIQUE RELEASED"]
+    assert row_of(log, 2) == {"id": 2, **kept, "w": "q"}
+    log.check_replay()
+
+
 def test_order_when_versions_come_in_any_then_the_same_row_stands() -> None:
     def after(*order: int) -> Any:
         log = DecidedLog()

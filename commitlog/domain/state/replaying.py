@@ -260,14 +260,16 @@ class _Replay:
 
     def alter_table(self, change: m.AlterTable, effect: m.Effect, _: int) -> None:
         table = self.table(effect)
+        before = table.definition
         keys = sum(1 for step in change.alterations if step.partition_by)
         partition_ids = tuple(next(self.partition_ids) for _ in range(keys))
-        table.definition = alter(table.definition, change.alterations, partition_ids=partition_ids, came=True)
-        if self.state.node is not None and table.rows is not None:
-            for step in change.alterations:
-                if step.op in (m.AlterOp.RENAME_COLUMN, m.AlterOp.DROP_COLUMN):
-                    assert step.name is not None
-                    table.rows.rename_column(step.name, step.new_name)
+        table.definition = alter(before, change.alterations, partition_ids=partition_ids, came=True)
+        if table.rows is not None:
+            # Also before the log is a node: links meet the rows of then, too.
+            names = {column.column_id: column.name for column in table.definition.columns}
+            called = {fold(column.name): names.get(column.column_id) for column in before.columns}
+            if any(called[fold(column.name)] != column.name for column in before.columns):
+                table.rows.rename_columns(called)
         table.last[change.kind] = self.snapshot_id
         if any(step.op not in BENIGN_OPS for step in change.alterations):
             table.definition_changed_at = self.snapshot_id

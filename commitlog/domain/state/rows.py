@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pyroaring import BitMap64
@@ -209,14 +209,14 @@ class KeyedRows:
             *zip(self.held_referring, version.references, strict=True),
         ]
 
-    def rename_column(self, name: str, new_name: str | None) -> None:
-        """Have every image that is kept call a column as its table does now; None: it is gone."""
-        old = fold(name)
+    def rename_columns(self, names: Mapping[str, str | None]) -> None:
+        """Have every image that is kept call columns as its table does now; ``names``: by the folded one of before; None: it is
+        gone."""
 
         def image_of(image: Row | None) -> Row | None:
             if image is None:
                 return None
-            named = [(new_name if fold(each) == old else each, value) for each, value in image.items()]
+            named = [(names.get(fold(each)), value) for each, value in image.items()]
             return {each: value for each, value in named if each is not None}
 
         made: dict[int, RowVersion] = {}
