@@ -229,6 +229,25 @@ def test_a_handler_of_an_insert_that_took_a_raced_unique_value_then_it_chooses_t
         log.check_replay()
 
 
+@pytest.mark.parametrize(
+    ("later", "effect", "left"),
+    [
+        (update(3, v="d"), (2, 2), {"3": "d"}),
+        (moved(3, 5, v="d"), (2, 3), {"5": "d"}),
+        (delete_row(3), (2, None), {}),
+    ],
+)
+def test_a_row_that_a_handler_kept_and_a_later_change_names_then_the_snapshot_changes_it_once(
+    later: dict[str, Any], effect: tuple[int, int | None], left: dict[str, str]
+) -> None:
+    log = made("handler:h", lambda kind, committed, proposed: committed)
+    log.commit(insert(id=3, v="c"))
+    outcome = log.propose(insert(id=4, v="c"), later, base=2)
+    assert [(each.ended_row_id, each.row_id) for each in outcome.effects] == [(None, None), effect]
+    assert images(log) == {"1": "a", "2": "b", **left}
+    log.check_replay()
+
+
 def test_a_handler_whose_answer_would_end_two_rows_then_conflict_with_that_text() -> None:
     log = made("handler:h", lambda kind, committed, proposed: proposed)
     log.commit(insert(id=3, v="c"))

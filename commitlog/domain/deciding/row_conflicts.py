@@ -331,6 +331,8 @@ class RowCheck:
         if old is not None and old_key is not None:
             check_children(self.plan, self.index, self.table, self.definition, old_key, old)
         self.plan.ids.inlined_rows(self.table)
+        if old is not None:
+            self._supersede(old)
         ended_row_id = None if old is None else old.row_id
         self.effect = self.effect.replace(ended_row_id=ended_row_id, row_id=row_id, identity=identity)
 
@@ -351,7 +353,17 @@ class RowCheck:
     def _remove(self, key: str, version: RowVersion) -> None:
         self.rows.put(self.table, key, None)
         check_children(self.plan, self.index, self.table, self.definition, key, version)
+        self._supersede(version)
         self.effect = self.effect.replace(ended_row_id=version.row_id)
+
+    def _supersede(self, version: RowVersion) -> None:
+        """A snapshot changes a row once: what a handler made of it when an earlier change met it is no effect any more."""
+        if version.snapshot_id != OWN:
+            return
+        effects, table_id = self.plan.effects, self.table.table_id
+        for index, effect in enumerate(effects):
+            if effect.object_id == table_id and effect.row_id == version.row_id:
+                effects[index] = m.Effect(table_id)
 
     def _rows_met(self, key: str, image: m.Row) -> dict[str, RowVersion]:
         """The live rows that an image hits through its key and UNIQUE values, by key."""
