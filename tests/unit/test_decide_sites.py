@@ -281,9 +281,11 @@ def test_update_when_it_gives_another_key_then_invalid(log: DecidedLog) -> None:
         ({"node": "b", "tick": 1, "digest": []}, "DIGEST_INVALID"),
         ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": 0}] * 2}, "DIGEST_INVALID"),
         ({"node": "b", "tick": -1, "digest": [{"node": "b", "tick": 0, "priority": 0}]}, "DIGEST_INVALID"),
+        ({"node": "b", "tick": 2**63 - 1, "digest": [{"node": "b", "tick": 0, "priority": 0}]}, "DIGEST_INVALID"),
         ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": -1, "priority": 0}]}, "DIGEST_INVALID"),
         ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": -1}]}, "DIGEST_INVALID"),
         ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": 0}]}, "ORIGIN_INVALID"),
+        ({"node": "a", "tick": 5, "digest": [{"node": "a", "tick": 5, "priority": 1}]}, "DIGEST_AHEAD"),
     ],
 )
 def test_replicated_when_it_cannot_be_then_a_code_says_so(

@@ -62,10 +62,21 @@ def _check_digest(replicated: m.Replicated) -> None:
         )
     if replicated.tick < 0 or any(known.tick < 0 or known.priority < 0 for known in replicated.digest):
         raise InvalidChangeError(m.InvalidCode.DIGEST_INVALID, "a digest has a negative tick or priority")
+    if replicated.tick == m.BIGINT_MAX:
+        raise InvalidChangeError(
+            m.InvalidCode.DIGEST_INVALID,
+            f"tick {replicated.tick} of node {quoted(replicated.node)} has none after it, as a digest needs one",
+        )
 
 
 def _check_contained(state: SequencerState, replicated: m.Replicated) -> None:
     """All that the node knew when it made the snapshot must be here: links leave nothing out, and no log forgets."""
+    if state.node is not None and replicated.node == state.node.name:
+        raise InvalidChangeError(
+            m.InvalidCode.DIGEST_AHEAD,
+            f"snapshot {replicated.tick} of node {quoted(replicated.node)} came, which is this log, and whose next one is "
+            f"{state.head_snapshot_id + 1}: another log has its name, or it is older than it was",
+        )
     for known in replicated.digest:
         here = state.next_tick(known.node)
         if known.tick > here:

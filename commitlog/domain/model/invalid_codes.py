@@ -202,7 +202,7 @@ MEANINGS: Mapping[str, Mapping[InvalidCode, str]] = {
         "proposal.",
         _C.NODE_UNNAMED: "A link brings a change, and the log has no node name.",
         _C.NODE_FIXED: "A log that is a node is to be another one, or to have another priority.",
-        _C.DIGEST_INVALID: "The digest of a replicated proposal leaves its node out, names one twice, or is negative.",
+        _C.DIGEST_INVALID: "The digest of a replicated proposal leaves its node out, names one twice, or has wrong numbers.",
         _C.DIGEST_AHEAD: "A replicated change was made with knowledge of snapshots that the log has not.",
     },
 }
