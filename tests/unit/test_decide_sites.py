@@ -294,6 +294,12 @@ def test_replicated_when_it_cannot_be_then_a_code_says_so(
     assert log.propose(update(1, v="b", w="x"), replicated=replicated).invalid_code == code
 
 
+def test_stamp_when_its_microseconds_have_more_than_64_bits_then_invalid(log: DecidedLog) -> None:
+    last_ms = (2**63 - 1) // 1000
+    assert brought(log, update(1, v="b", w="x"), tick=2, stamp=last_ms + 1).invalid_code == "TIME_OUT_OF_RANGE"
+    settled(brought(log, update(1, v="b", w="x"), tick=2, stamp=last_ms))
+
+
 def test_replicated_when_the_log_is_no_node_then_invalid() -> None:
     log = DecidedLog()
     log.commit(keyed_table("k", KEYED))

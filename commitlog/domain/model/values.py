@@ -12,8 +12,8 @@ RULES_VERSION = 1
 """Version of the rules by which this code decides. A log that carries a newer one is refused."""
 
 BIGINT_MIN, BIGINT_MAX = -(2**63), 2**63 - 1
-TIME_US_MIN, TIME_US_MAX = -210_866_803_200_000_000, 9_224_318_015_999_999_999
-"""The times that a PostgreSQL timestamp holds, in microseconds since 1970: 4713 BC to 294276 AD."""
+TIME_US_MIN, TIME_US_MAX = -210_866_803_200_000_000, BIGINT_MAX
+"""The times that a PostgreSQL timestamp holds, in microseconds since 1970 of 64 bits: 4713 BC to 294247 AD."""
 MAIN_SCHEMA_ID = 0
 _SHOWN_LENGTH_MAX = 60
 NESTING_MAX = 200
