@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import psycopg
@@ -146,6 +147,21 @@ def test_project_when_rows_are_sent_in_the_middle_of_a_changeset_then_what_ends_
     left = lake.conn.execute("SELECT count(*) FROM ducklake_data_file WHERE end_snapshot IS NULL").fetchone()
     assert left == (2,)
     lake.close()
+
+
+def test_project_when_a_refused_proposal_names_what_no_index_takes_or_what_is_shown_as_one_name_then_goes_on(
+    projecting: Projecting, database_url: str
+) -> None:
+    chance = Random(1)
+    long = "".join(chr(chance.randrange(0x10000, 0x20000)) for _ in range(10_000))
+    log = DecidedLog()
+    log.commit(create_table())
+    log.refused("INVALID", append(table=long), append(table=long + "x"), change("DROP_TABLE", long, schema=long))
+    log.refused("INVALID", append(table="a\0"), append(table="a\\x00"))
+    projecting.apply_rest(records_of(log))
+    with psycopg.connect(database_url) as conn:
+        rows = conn.execute("SELECT schema_name, table_name FROM commitlog.refused_tables").fetchall()
+    assert sorted(rows) == [("main", "a\\x00"), ("main", long[:300]), (long[:300], long[:300])]
 
 
 def test_project_when_names_have_percent_signs_then_no_placeholder_is_seen_in_them(

@@ -32,6 +32,9 @@ from commitlog.domain.state.sites import moves
 
 _NAME_NODE = sql.SQL("INSERT INTO {own}.own_node VALUES (1, %s, %s) ON CONFLICT DO NOTHING")
 
+_INDEXED_LENGTH_MAX = 300
+"""Of each of two names in one entry of an index, which has 2,704 bytes in PostgreSQL, and a character up to four."""
+
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -125,10 +128,12 @@ def taken_over_row(seq: int, proposal: m.Proposal, came: m.Replicated) -> tuple[
     return (seq, came.node, came.tick, priority, proposal.writer_id, proposal.writer_seq)
 
 
-def refused_tables(seq: int, changes: Sequence[m.Change]) -> list[tuple[int, str | None, str | None]]:
+def refused_tables(seq: int, changes: Sequence[m.Change]) -> list[tuple[int, str, str]]:
     """The rows of ``commitlog.refused_tables`` of one outcome."""
-    named = dict.fromkeys([each for change in changes for each in named_by(change)])
-    return [(seq, _storable(schema), _storable(table)) for schema, table in named]
+    named = dict.fromkeys(
+        [(_indexable(schema), _indexable(table)) for change in changes for schema, table in named_by(change)]
+    )
+    return [(seq, schema, table) for schema, table in named]
 
 
 def _kinds(changes: Sequence[m.Change]) -> str:
@@ -137,9 +142,18 @@ def _kinds(changes: Sequence[m.Change]) -> str:
 
 def _storable(text: str | None) -> str | None:
     """Text of a refused proposal may hold what PostgreSQL cannot; it is shown escaped."""
-    if text is None or (text.isascii() and text.isprintable()):
+    return None if text is None else _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    if text.isascii() and text.isprintable():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def _indexable(name: str) -> str:
+    """A name of a refused proposal, of which nobody says how long it is, so that two fit into an entry of an index."""
+    return _escaped(name)[:_INDEXED_LENGTH_MAX]
 
 
 def quote_change(name: str) -> str:
