@@ -286,6 +286,9 @@ def test_update_when_it_gives_another_key_then_invalid(log: DecidedLog) -> None:
         ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": -1}]}, "DIGEST_INVALID"),
         ({"node": "b", "tick": 1, "digest": [{"node": "b", "tick": 0, "priority": 0}]}, "ORIGIN_INVALID"),
         ({"node": "a", "tick": 5, "digest": [{"node": "a", "tick": 5, "priority": 1}]}, "DIGEST_AHEAD"),
+        ({"node": "b\0", "tick": 1, "digest": [{"node": "b\0", "tick": 0, "priority": 0}]}, "TEXT_UNSTORABLE"),
+        ({"node": "", "tick": 1, "digest": [{"node": "", "tick": 0, "priority": 0}]}, "NAME_EMPTY"),
+        ({"node": "b" * 256, "tick": 1, "digest": [{"node": "b" * 256, "tick": 0, "priority": 0}]}, "NAME_TOO_LONG"),
     ],
 )
 def test_replicated_when_it_cannot_be_then_a_code_says_so(

@@ -14,7 +14,7 @@ from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.row_width import check_row_width
-from commitlog.domain.model.texts import check_text
+from commitlog.domain.model.texts import check_name, check_text
 from commitlog.domain.state.claims import Claim
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import (
@@ -42,7 +42,7 @@ def arriving(state: SequencerState, proposal: m.Proposal) -> Arrival | None:
             m.InvalidCode.NODE_UNNAMED,
             f"a change of node {quoted(replicated.node)} came to a log that is no node: `commitlog node NAME` makes it one",
         )
-    _check_digest(replicated)
+    _check_digest(replicated, state.settings.name_length_max)
     arrival = Arrival.of(state, proposal)
     assert arrival is not None
     if not arrival.is_known:
@@ -53,8 +53,10 @@ def arriving(state: SequencerState, proposal: m.Proposal) -> Arrival | None:
     return arrival
 
 
-def _check_digest(replicated: m.Replicated) -> None:
+def _check_digest(replicated: m.Replicated, name_length_max: int) -> None:
     names = [known.node for known in replicated.digest]
+    for name in names:
+        check_name(name, "node", name_length_max)
     if replicated.node not in names or len(set(names)) < len(names):
         raise InvalidChangeError(
             m.InvalidCode.DIGEST_INVALID,
