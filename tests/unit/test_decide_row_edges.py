@@ -248,6 +248,53 @@ def test_a_row_that_a_handler_kept_and_a_later_change_names_then_the_snapshot_ch
     log.check_replay()
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"v": "a\0"}, "a value of the answer holds the character U+0000"),
+        ({"v": "\ud800"}, "a value of the answer holds the character U+D800"),
+        ({"f": float("nan")}, "NaN is beyond a 64-bit float"),
+        ({"j": [2**64]}, "is beyond a 64-bit integer"),
+        ({"j": {1: 2}}, "expected text, not 1"),
+        ({"j": (1, 2)}, "expected null, true, false, a number or text"),
+    ],
+)
+def test_a_handler_whose_answer_no_proposal_could_hold_then_conflict_with_that_text(
+    answer: dict[str, Any], why: str
+) -> None:
+    log = DecidedLog(handlers={"h": lambda kind, committed, proposed: {**proposed, **answer}})
+    log.commit(keyed_table("k", "id int64, v varchar, f float64, j json", on_conflict="handler:h"))
+    base = log.commit(insert(id=1))
+    log.commit(update(1, v="x"))
+    outcome = log.conflict(f"UPDATE_UPDATE@{base + 1}", on=update(1, v="y"), base=base)
+    assert why in outcome.conflicts[0].detail
+    log.check_replay()
+
+
+def test_a_handler_that_fails_with_what_no_catalog_can_hold_then_conflict_with_its_text_escaped() -> None:
+    def fail(*_: Any) -> Any:
+        raise ValueError("\0\ud800" + "x" * 1000)
+
+    log = made("handler:h", fail)
+    log.commit(update(1, v="c"))
+    [conflict] = log.conflict("UPDATE_UPDATE@3", on=update(1, v="d"), base=2).conflicts
+    assert "the handler h failed: \\x00\\ud800xxx" in conflict.detail
+    assert len(conflict.detail) < 600
+
+
+def test_a_handler_that_changes_what_it_is_given_then_neither_the_log_nor_what_is_told_changes() -> None:
+    def careless(_: str, committed: dict[str, Any], proposed: dict[str, Any]) -> dict[str, Any]:
+        committed["v"] += proposed.pop("v")
+        return committed
+
+    log = made("handler:h", careless)
+    log.commit(update(1, v="c"))
+    [told] = log.propose(update(1, v="d"), base=2).resolutions
+    assert (told.committed_row, told.proposed_row) == ({"id": 1, "v": "c"}, {"id": 1, "v": "d"})
+    assert images(log)["1"] == "cd"
+    log.check_replay()
+
+
 def test_a_handler_whose_answer_would_end_two_rows_then_conflict_with_that_text() -> None:
     log = made("handler:h", lambda kind, committed, proposed: proposed)
     log.commit(insert(id=3, v="c"))

@@ -7,6 +7,7 @@ Resolution. Source of the types: BDR 2.0, "Types of conflict".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, assert_never
 
 from commitlog.domain import model as m
@@ -14,9 +15,11 @@ from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.deciding.row_references import check_children, check_references
+from commitlog.domain.model import json_values
 from commitlog.domain.model.definitions import HANDLER_PREFIX, TableDefinition, quoted
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.row_width import check_row_width
+from commitlog.domain.model.texts import check_row_text
 from commitlog.domain.state.index import TableState
 from commitlog.domain.state.row_keys import (
     RowChange,
@@ -31,6 +34,9 @@ from commitlog.domain.state.row_keys import (
 )
 from commitlog.domain.state.rows import RowVersion
 from commitlog.errors import InvalidChangeError
+
+_REASON_LENGTH_MAX = 300
+"""Of what a handler says when it fails."""
 
 
 class Meeting(NamedTuple):
@@ -240,10 +246,13 @@ class RowCheck:
                 f"the row handler {quoted(name)} is not installed where the log is decided",
             )
         try:
-            answer = handler(str(meeting.kind), committed, proposed)
-            image = None if answer is None else full_row(self.plan, self.definition, answer)
+            answer = handler(str(meeting.kind), copied_row(committed), copied_row(proposed))
+            image = copied_row(answer)
+            if image is not None:
+                check_row_text(image, "the answer")
+                image = full_row(self.plan, self.definition, image)
         except Exception as error:
-            self._abort(meetings, proposed, f"the handler {name} failed: {error}")
+            self._abort(meetings, proposed, f"the handler {name} failed: {quoted(str(error), _REASON_LENGTH_MAX)}")
             return
         if image is not None and key_of(self.definition, image) not in self._keys_allowed(meeting, proposed):
             self._abort(meetings, proposed, f"the handler {name} answered with another key")
@@ -396,6 +405,13 @@ class RowCheck:
         if key == met:
             return f"table {quoted(self.table.name)} already has a row {quoted(shown_key(key))}"
         return f"row {quoted(shown_key(met))} of table {quoted(self.table.name)} already holds one of the UNIQUE values"
+
+
+def copied_row(image: m.Row | None) -> m.Row | None:
+    """An image that is a handler's own, or was, of values as JSON has them; MalformedRecordError for what is none."""
+    if image is None:
+        return None
+    return json_values.row(dict(image) if isinstance(image, Mapping) else image, "a row")
 
 
 def full_row(plan: Plan, definition: TableDefinition, row: m.Row) -> m.Row:

@@ -272,10 +272,10 @@ def named_leaves(table: TableDefinition) -> dict[str, Column]:
     return {path: leaf for path, leaf in found if counts[path] == 1}
 
 
-def quoted(name: str) -> str:
-    """A name as it stands in a message: printable, and not longer than a line."""
-    shown = name.encode("unicode_escape").decode("ascii") if not name.isprintable() else name
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+def quoted(text: str, length_max: int = 80) -> str:
+    """A name, or what somebody else says, as it stands in a message: printable, and not longer than a line."""
+    shown = text.encode("unicode_escape").decode("ascii") if not text.isprintable() else text
+    return shown if len(shown) <= length_max else shown[: length_max - 3] + "..."
 
 
 def no_such_column(table: str, name: str, columns: Iterable[Column]) -> InvalidChangeError:
