@@ -99,7 +99,7 @@ def access_rules(log: str, role: Role) -> tuple[AccessRule, ...]:
 def _of_relay(log: str) -> Iterator[AccessRule]:
     """What a relay may beside a writer."""
     for topic in border_topics_of(log):
-        yield AccessRule("TOPIC", topic, False, (*_READING, "CREATE", "WRITE"))
+        yield AccessRule("TOPIC", topic, False, (*_READING, "CREATE", "ALTER_CONFIGS", "WRITE"))
     yield AccessRule("GROUP", relay_of(log), True, ("READ", "DESCRIBE"))
     yield AccessRule("TRANSACTIONAL_ID", relay_of(log), False, ("WRITE", "DESCRIBE"))
 

@@ -197,17 +197,22 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
         LogRefusedError: these credentials may not; the message says what to set.
         LogUnavailableError: no broker has answered.
     """
+    wanted = wanted_topics(settings.log, 1, proposal_bytes_max)
+    del wanted[topics_of(settings.log).control]
+    allow_messages(settings, wanted, role="service")
+
+
+def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, str]]], *, role: str) -> None:
+    """Lets topics take messages as large as they should; raises as `allow_proposal_bytes`.
+
+    role: whose credentials may, where Kafka has rules.
+    """
     admin = make_admin(settings)
-    names = topics_of(settings.log)
-    wanted = {
-        name: int(config["max.message.bytes"])
-        for name, (_, config) in wanted_topics(settings.log, 1, proposal_bytes_max).items()
-        if name != names.control
-    }
-    narrow = _too_narrow(settings, admin, wanted)
+    sizes = {name: int(config["max.message.bytes"]) for name, (_, config) in wanted.items()}
+    narrow = _too_narrow(settings, admin, sizes)
     if not narrow:
         return
-    changes = [_raised(name, wanted[name]) for name in narrow]
+    changes = [_raised(name, sizes[name]) for name in narrow]
     try:
         answered(
             settings,
@@ -217,14 +222,14 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
             ],
         )
     except LogRefusedError as error:
-        needed = ", ".join(f"{name} needs max.message.bytes={wanted[name]}" for name in narrow)
+        needed = ", ".join(f"{name} needs max.message.bytes={sizes[name]}" for name in narrow)
         detail = (
-            f"the log's proposal_bytes_max was raised, so {needed}: `commitlog acl apply --service` lets a service set that, "
+            f"the log's proposal_bytes_max was raised, so {needed}: `commitlog acl apply --{role}` lets a {role} set that, "
             f"or set it by kafka-configs.sh ({error.detail})"
         )
         raise LogRefusedError(settings.bootstrap_servers, error.code, detail=detail) from None
     deadline = settings.machine.now_s() + HEARD_TIMEOUT_S
-    while _too_narrow(settings, admin, wanted) and settings.machine.now_s() < deadline:
+    while _too_narrow(settings, admin, sizes) and settings.machine.now_s() < deadline:
         settings.machine.sleep(HEARD_PAUSE_S)
 
 

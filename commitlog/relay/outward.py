@@ -11,7 +11,7 @@ import threading
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis
+from commitlog.domain.model import Configure, Genesis, Outcome, Verdict
 from commitlog.errors import FencedError, LogRefusedError, LogUnavailableError
 from commitlog.log.chain import LogPosition
 from commitlog.log.codec import OutcomeHead, decode_head, hash_record
@@ -23,6 +23,7 @@ from commitlog.log.topic_settings import topic_message_bytes_max
 from commitlog.log.topics import BorderTopics, relay_of
 from commitlog.log.triage import Triage, triage
 from commitlog.relay.progress import RelayProgress
+from commitlog.relay.topics import ensure_border_topics
 from commitlog.relay.turn import Turn
 
 RECORDS_MAX = 1_000
@@ -92,6 +93,8 @@ class Outward:
     def _give(self, records: list[ResultRecord], producer: Producer) -> None:
         if not records:
             return
+        for record in records:
+            self._make_room(record.outcome)
         producer.begin_transaction()
         for record in records:
             producer.produce(
@@ -102,6 +105,17 @@ class Outward:
             )
         producer.commit_transaction(TRANSACTION_TIMEOUT_S)
         self._progress.outcomes += len(records)
+
+    def _make_room(self, outcome: Outcome) -> None:
+        """Have the border take what the log takes after an outcome."""
+        proposal = outcome.proposal
+        if outcome.verdict is not Verdict.COMMITTED or proposal is None:
+            return
+        for change in proposal.changes:
+            if isinstance(change, Configure) and "proposal_bytes_max" in change.settings:
+                bytes_max = change.settings["proposal_bytes_max"]
+                assert isinstance(bytes_max, int)
+                ensure_border_topics(self._settings, self._genesis.partitions, bytes_max)
 
     def _position(self) -> LogPosition | None:
         """Where in the results the last outcome at the border lies; None before the first one of this log."""

@@ -97,7 +97,9 @@ def proposal(name: str, **more: Any) -> dict[str, Any]:
 
 
 def send(settings: Settings, *values: bytes | None) -> None:
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "enable.idempotence": True})
+    producer = Producer(
+        {"bootstrap.servers": settings.bootstrap_servers, "enable.idempotence": True, "message.max.bytes": 10_000_000}
+    )
     for value in values:
         producer.produce(border_topics_of(settings.log).proposals, key=b"w", value=value)
     assert producer.flush(WITHIN_S) == 0
@@ -199,8 +201,9 @@ def test_proposals_when_the_log_takes_little_at_once_then_each_is_decided_and_ou
         with Relay(bordered), following(bordered, topics.results) as outcomes:
             assert len(outcomes(len(many))) == len(many)
             with log.transaction() as tx:
-                tx.configure(proposal_bytes_max=1_000_000)
-            send(bordered, serialized(bordered, proposal("large", message="x" * 900_000)))
+                tx.configure(proposal_bytes_max=3_000_000)
+            assert len(outcomes(len(many) + 1)) == len(many) + 1
+            send(bordered, serialized(bordered, proposal("large", message=secrets.token_hex(1_250_000))))
             assert len(outcomes(len(many) + 2)) == len(many) + 2
 
 

@@ -146,7 +146,9 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                 entry = world.entries[effect.object_id]
                 count = sum(1 for step in change.alterations if step.partition_by)
                 ids = tuple(next(partitions) for _ in range(count))
-                entry.definition = alter(entry.definition, change.alterations, partition_ids=ids)
+                before = entry.definition
+                entry.definition = alter(before, change.alterations, partition_ids=ids)
+                entry.rows = {key: _called_anew(row, before, entry.definition) for key, row in entry.rows.items()}
                 benign = all(step.op in BENIGN_OPS for step in change.alterations)
                 events.append(Event("ALTER", entry.schema_id, fold(entry.name), entry.id, benign=benign))
             case m.Append() | m.Compact():
@@ -183,6 +185,13 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                             entry.rows[key] = replace(row, flushed=True)
                     events += [Event("FLUSH", id=entry.id, row_id=row_id) for row_id in file.row_ids]
     return world, events
+
+
+def _called_anew(row: Row, before: TableDefinition, after: TableDefinition) -> Row:
+    """A row whose columns are called as they are after an alteration, without those that are gone."""
+    left = {column.column_id: column.name for column in after.columns}
+    names = {column.name: left[column.column_id] for column in before.columns if column.column_id in left}
+    return replace(row, image={names[name]: value for name, value in row.image.items() if name in names})
 
 
 def _apply_row(

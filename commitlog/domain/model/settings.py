@@ -10,8 +10,6 @@ from commitlog.domain.model.defining import check_policy
 from commitlog.domain.model.row_width import POSTGRESQL_ROW_BYTES_MAX
 from commitlog.errors import InvalidChangeError
 
-PROPOSAL_BYTES_LIMIT = 64 * 1024 * 1024
-"""What `proposal_bytes_max` may be at most."""
 _OPTIONAL = frozenset({"expire_older_than_ms", "expire_keep_snapshots"})
 _AT_LEAST = {
     "proposal_bytes_max": 1024,
@@ -23,7 +21,7 @@ _AT_LEAST = {
 }
 _AT_MOST = {
     "window_snapshots": 10_000_000,
-    "proposal_bytes_max": PROPOSAL_BYTES_LIMIT,
+    "proposal_bytes_max": 64 * 1024 * 1024,
     "inlined_row_bytes_max": POSTGRESQL_ROW_BYTES_MAX,
 }
 _BOUND_MAX = 2**53
