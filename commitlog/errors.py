@@ -228,13 +228,15 @@ class OutcomeUnknownError(CommitLogError):
     Args:
         proposal_id: the id to ask for.
         waited_ms: how long the answer was waited for, in milliseconds.
+        detail: why none is to be hoped for, where that is known.
     """
 
-    def __init__(self, proposal_id: UUID, *, waited_ms: int | None = None) -> None:
+    def __init__(self, proposal_id: UUID, *, waited_ms: int | None = None, detail: str | None = None) -> None:
         self.proposal_id = proposal_id
         self.waited_ms = waited_ms
+        because = "" if detail is None else f" ({detail})"
         super().__init__(
-            f"no answer to proposal {proposal_id}{_waited(waited_ms)}; it may still be committed or refused. "
+            f"no answer to proposal {proposal_id}{_waited(waited_ms)}{because}; it may still be committed or refused. "
             f"Ask with `commitlog outcome {proposal_id}`, or send it again with the same id."
         )
 

@@ -77,9 +77,9 @@ class PendingProposal:
         if self._answer is None:
             self._answers.forget(self)
 
-    def unknown(self) -> OutcomeUnknownError:
-        """What is known when nothing comes any more."""
-        return OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=int(self.age_s() * 1000))
+    def unknown(self, detail: str | None = None) -> OutcomeUnknownError:
+        """What is known when nothing comes any more, and perhaps why."""
+        return OutcomeUnknownError(UUID(bytes=self.proposal_id), waited_ms=int(self.age_s() * 1000), detail=detail)
 
     def age_s(self) -> float:
         """How long ago it was made."""

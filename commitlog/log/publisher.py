@@ -36,7 +36,7 @@ from commitlog.log.reports import offset_of
 from commitlog.log.senders import Senders
 from commitlog.log.sending import DELIVERY_TIMEOUT_S, Sender
 from commitlog.log.topics import topics_of
-from commitlog.log.triage import Triage, triage
+from commitlog.log.triage import Triage, in_words, triage
 
 _logger = logging.getLogger("commitlog.publisher")
 
@@ -274,7 +274,7 @@ class Publisher:
             self._answers.fail(pending, ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))
         else:
             # It may have been written before the connection broke.
-            self._answers.fail(pending, pending.unknown())
+            self._answers.fail(pending, pending.unknown(in_words(error)))
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from mypy_extensions import mypyc_attr
 
+from commitlog.log.triage import in_words
+
 
 @mypyc_attr(acyclic=True)
 class Report:
@@ -33,7 +35,7 @@ class Delivery:
 
     def __call__(self, error: Any, message: Any) -> None:
         """Takes the client's error, or the message as it was written."""
-        report = Report(None, f"{error.name()}: {error.str()}") if error is not None else Report(offset_of(message))
+        report = Report(None, in_words(error)) if error is not None else Report(offset_of(message))
         self._on_report(self._index, report)
 
 

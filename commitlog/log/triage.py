@@ -134,4 +134,5 @@ def consumed(error: KafkaError | None, bootstrap_servers: str, topic: str) -> Co
 
 def in_words(error: KafkaError) -> str:
     """The error as a message may quote it."""
-    return f"{error.name()}: {error.str()}"
+    hint = "; is this machine's clock right?" if error.code() == KafkaError.INVALID_TIMESTAMP else ""
+    return f"{error.name()}: {error.str()}{hint}"

@@ -8,11 +8,19 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from log_running import (
     Ids,
     all_outcomes,
@@ -53,12 +61,14 @@ from commitlog.log.codec import (
     hash_record,
 )
 from commitlog.log.codec.records.headers import HEADERS
+from commitlog.log.connection import make_admin
 from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import Publisher
 from commitlog.log.reports import Report
 from commitlog.log.results import ResultsReader
 from commitlog.log.sending import Sender
 from commitlog.log.sequencer import LEGAL_MOVES, Phase
+from commitlog.log.topic_settings import described
 from commitlog.log.topics import topics_of
 
 
@@ -196,6 +206,23 @@ def test_proposal_when_larger_than_the_limit_then_refused_and_the_letter_is_whol
 def test_proposal_when_the_topic_does_not_take_it_then_the_publisher_says_so(settings: Settings, ids: Ids) -> None:
     with Publisher(settings) as publisher, pytest.raises(ProposalTooLargeError, match="limit is 100,000"):
         publisher.submit(proposal(ids, 0, create_table(), message="x" * 300_000))
+
+
+def test_proposal_when_the_broker_takes_none_of_its_time_then_unknown_and_says_to_look_at_the_clock(
+    settings: Settings, ids: Ids
+) -> None:
+    topic = topics_of(settings.log).proposals
+    entry = ConfigEntry("message.timestamp.before.max.ms", "0", incremental_operation=AlterConfigOpType.SET)
+    late = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    [altered] = make_admin(settings).incremental_alter_configs([late]).values()
+    altered.result()
+    wait_until(
+        lambda: described(settings, make_admin(settings), [topic])[topic]["message.timestamp.before.max.ms"] == "0",
+        "the broker to know",
+    )
+    lingering = replace(settings, kafka={"linger.ms": "50"})
+    with Publisher(lingering) as publisher, pytest.raises(OutcomeUnknownError, match="is this machine's clock right"):
+        publisher.submit(proposal(ids, 0, create_table()))
 
 
 def test_proposal_when_as_large_as_allowed_then_decided_and_larger_ones_after_configure(
