@@ -11,7 +11,7 @@ from confluent_kafka import TopicCollection
 
 from commitlog.config import Settings
 from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
-from commitlog.log.topic_settings import REPLICAS, described
+from commitlog.log.topic_settings import REPLICAS, described, wanted_topics, wrong_settings
 from commitlog.log.topics import topics_of
 
 IN_SYNC_MIN = 2
@@ -28,7 +28,8 @@ class Weakness(NamedTuple):
 
 
 def weaknesses(settings: Settings) -> list[Weakness]:
-    """What a log's topics lack of replication 3, two replicas in sync and clean elections only.
+    """What a log's topics lack of replication 3, two replicas in sync and clean elections only, and how one is set so that it
+    loses records by itself.
 
     Raises:
         LogRefusedError: a topic is not there, or may not be looked at.
@@ -39,9 +40,9 @@ def weaknesses(settings: Settings) -> list[Weakness]:
     if brokers < REPLICAS:
         what = f"Kafka has {_counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
         advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"
-        return [Weakness(what, advice, is_note=True)]
+        return [*_wrong(settings), Weakness(what, advice, is_note=True)]
     topics = topics_of(settings.log)
-    found: list[Weakness] = []
+    found = _wrong(settings)
     for name, values in described(settings, admin, (topics.proposals, topics.results)).items():
         replicas = _replicas(settings, name)
         if replicas < REPLICAS:
@@ -52,6 +53,16 @@ def weaknesses(settings: Settings) -> list[Weakness]:
         if values.get(UNCLEAN_SETTING) == "true":
             found.append(_setting(name, UNCLEAN_SETTING, values, "false"))
     return found
+
+
+def _wrong(settings: Settings) -> list[Weakness]:
+    """How topics were set since the service looked, which it does when it begins."""
+    wanted = wanted_topics(settings.log, 1, 0)
+    return [
+        Weakness(wrong.what, wrong.command, is_note=False)
+        for name, found in described(settings, make_admin(settings), wanted).items()
+        for wrong in wrong_settings(name, wanted[name][1], found)
+    ]
 
 
 def _replicas(settings: Settings, topic: str) -> int:

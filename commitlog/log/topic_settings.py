@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -171,19 +172,28 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
                 "a log cannot be changed: use another name for another log"
             )
     for name, found in described(settings, admin, wanted).items():
-        _check_settings(name, wanted[name][1], found)
+        for wrong in wrong_settings(name, wanted[name][1], found):
+            raise ConfigurationError(f"{wrong.what}: {wrong.command}")
 
 
-def _check_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> None:
+class WrongSetting(NamedTuple):
+    """A topic's setting under which a log loses or refuses something, and the command that mends it."""
+
+    what: str
+    command: str
+
+
+def wrong_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> Iterator[WrongSetting]:
+    """How a topic is set otherwise than it must be."""
     for key, value in wanted.items():
         actual = found.get(key)
         if key == "segment.ms" or actual is None or actual == value:
             continue
         if value != "-1" and actual.lstrip("-").isdigit() and (actual == "-1" or int(actual) >= int(value)):
             continue
-        raise ConfigurationError(
-            f"the topic {topic} has {key}={actual}, a log needs {value}: "
-            f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
+        yield WrongSetting(
+            f"the topic {topic} has {key}={actual}, a log needs {value}",
+            f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}",
         )
 
 

@@ -45,6 +45,17 @@ def test_topics_when_set_as_production_needs_then_nothing_is_found(asked: dict[s
     assert found(asked) == []
 
 
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_topics_when_one_is_set_to_lose_records_then_named_however_many_brokers_there_are(
+    asked: dict[str, Any], brokers: int
+) -> None:
+    told = found(asked, brokers=brokers, settings={**GOOD, "cleanup.policy": "compact"})
+    assert told[:5] == [
+        (f"the topic main.{topic} has cleanup.policy=compact, a log needs delete", False)
+        for topic in ("proposals", "results", "receipts", "dead-letters", "control")
+    ]
+
+
 def test_topics_when_there_is_one_broker_then_it_is_only_good_to_know(asked: dict[str, Any]) -> None:
     [(what, is_note)] = found(asked, brokers=1, replicas=[1], settings={"min.insync.replicas": "1"})
     assert is_note
