@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import psycopg
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from commitlog.catalog.guard import mark_projector
@@ -20,6 +22,8 @@ from commitlog.config import Settings
 from commitlog.domain.deciding import conflict_matrix
 from commitlog.domain.model import ChangeKind, DataFile
 from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.log.genesis import init_log
+from commitlog.log.topics import topics_of
 from commitlog.ops.cli import cli
 from commitlog.spark import append, delete, verify
 
@@ -51,6 +55,12 @@ def some_history(spark: SparkSession, log: CommitLog) -> None:
         late.commit()
 
 
+def run_verify(settings: Settings, *options: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
+    command = [*program, "verify", *options]
+    return subprocess.run(command, capture_output=True, text=True, env=settings.environment(), timeout=240)
+
+
 def test_verify_when_all_is_right_then_says_so_and_when_a_row_is_missing_then_finds_it(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
@@ -63,9 +73,19 @@ def test_verify_when_all_is_right_then_says_so_and_when_a_row_is_missing_then_fi
     with psycopg.connect(settings.database_url) as conn:
         mark_projector(conn)
         conn.execute("DELETE FROM ducklake_inlined_data_3_3 WHERE row_id = 2")
-    program = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
-    done = subprocess.run([*program, "verify"], capture_output=True, text=True, env=settings.environment(), timeout=120)
+    done = run_verify(settings)
     assert "WRONG catalog: counts 2 rows of table main.p, the log 3" in done.stdout, done.stderr
+    assert done.returncode == 1
+
+
+def test_verify_when_a_record_cannot_be_read_then_says_where_and_why(settings: Settings) -> None:
+    init_log(settings)
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    producer.produce(topics_of(settings.log).results, b"\xc3\x01of another version", partition=0)
+    assert producer.flush(30) == 0
+    done = run_verify(settings, "--no-catalog")
+    assert re.search(r"WRONG between results offsets \d+ and \d+: .* is no record that this version knows", done.stdout)
+    assert "Traceback" not in done.stderr
     assert done.returncode == 1
 
 

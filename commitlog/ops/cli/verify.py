@@ -63,6 +63,8 @@ def _verify_chain(settings: Settings, archived: str | None, catalog: bool, expec
 
 
 def _verify_all(settings: Settings, archived: str | None, catalog: bool, _: str | None, as_json: bool) -> bool:
+    from pyspark.errors import PythonException
+
     from commitlog.client import CommitLog
     from commitlog.log.trims import last_trim
     from commitlog.ops.local_spark import local_spark
@@ -78,7 +80,13 @@ def _verify_all(settings: Settings, archived: str | None, catalog: bool, _: str 
         CommitLog.connect(settings=settings) as log,
         local_spark(settings, Path(directory), "commitlog-verify") as spark,
     ):
-        report = verify(spark, log=log, archive=archived, catalog=catalog, on_step=show)
+        try:
+            report = verify(spark, log=log, archive=archived, catalog=catalog, on_step=show)
+        except PythonException:
+            # Where one of Spark's tasks could not read on, and why, a walk along the chain tells.
+            if _verify_chain(settings, archived, catalog, None, as_json):
+                raise
+            return False
     if as_json:
         plain = dataclasses.asdict(report) | {"head_hash": report.head_hash.hex(), "ok": report.ok}
         print_json(plain)
