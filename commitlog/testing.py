@@ -317,7 +317,8 @@ class InMemoryCommitLog(CommitLog):
     ) -> None:
         clock = clock_ms or (lambda: time.time_ns() // 1_000_000)
         known = InstalledHandlers() if handlers is None else handlers
-        self._memory = _InMemoryAccess(os.fspath(data_path), _first_settings(settings), clock, known)
+        place = os.fspath(data_path).rstrip("/") or "/"
+        self._memory = _InMemoryAccess(place, _first_settings(settings), clock, known)
         super().__init__(self._memory, writer_id=writer_id)
 
     @property

@@ -72,7 +72,14 @@ def _place(value: object, where: str) -> str:
             "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem"
         )
     if isinstance(value, str) and "://" in value:
-        return _text(value, where)
+        url = _text(value, where)
+        scheme, _, path = url.partition("://")
+        is_plain = scheme == scheme.lower() and not {"", ".", ".."}.intersection(path.rstrip("/").split("/"))
+        if scheme != "file" and not is_plain:
+            raise ConfigurationError(
+                f"{where} is {value}: write it in its plain form, such as s3://bucket/folder, without empty parts, . and .."
+            )
+        return url
     return str(path_of(value, where))
 
 

@@ -15,6 +15,7 @@ from commitlog.client.files.lake import MARKER, check_free, check_owner, claim, 
 from commitlog.client.files.places import normal_path
 from commitlog.client.ids import random_id
 from commitlog.errors import ConfigurationError
+from commitlog.testing import InMemoryCommitLog
 
 MINE, YOURS = bytes(range(16)), bytes(range(1, 17))
 
@@ -143,3 +144,9 @@ def test_random_ids_when_made_then_of_version_4_with_122_random_bits() -> None:
 )
 def test_normal_path_when_local_then_absolute_without_parts_that_say_nothing(path: str) -> None:
     assert normal_path(path) == os.path.abspath(path)
+
+
+def test_lake_when_a_data_path_in_a_store_ends_with_a_slash_then_a_log_in_memory_has_it(endpoint: str) -> None:
+    log = InMemoryCommitLog(data_path="s3://lake/data/")
+    log.append("t", [{"id": 1}], create=True)
+    assert log.table("t").scan().to_arrow().to_pylist() == [{"id": 1}]

@@ -156,6 +156,11 @@ def test_load_when_a_value_is_wrong_then_names_the_setting_and_its_source(name: 
         ('[profile.prod]\nlogg = "rides"', "profile.prod: unknown setting logg"),
         ('checkpoint_dir = "lake/c"\ndata_path = "lake"', "under data_path"),
         ('data_path = "s3a://lake/data"', "write it s3://"),
+        ('data_path = "S3://lake/data"', "in its plain form, such as s3://bucket/folder"),
+        ('data_path = "s3://lake//data"', "without empty parts"),
+        ('data_path = "s3://lake/../data"', "in its plain form"),
+        ('data_path = "s3:///data"', "in its plain form"),
+        ('data_path = "s3://"', "in its plain form"),
         ('[kafka]\n"bootstrap.servers" = "x"', "as bootstrap_servers"),
     ],
 )
