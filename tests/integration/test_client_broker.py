@@ -297,6 +297,15 @@ def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothi
         log.submit(proposal(ids, 2, create_table("u")))
 
 
+def test_log_when_it_is_closed_before_it_has_sent_anything_then_it_sends_nothing_afterwards(
+    made: Settings, log: CommitLog
+) -> None:
+    ids = Ids(seed_of("closed early"))
+    log.close()
+    with pytest.raises(LogUnavailableError, match="the log was closed"):
+        log.submit(proposal(ids, 0, create_table()))
+
+
 def test_log_when_the_process_forks_then_the_child_connects_anew_and_the_parent_goes_on(
     made: Settings, log: CommitLog
 ) -> None:

@@ -32,6 +32,7 @@ from commitlog.errors import (
     CatalogBehindError,
     CatalogMismatchError,
     CatalogUnavailableError,
+    LogUnavailableError,
     OutcomeNotFoundError,
     ResultsTrimmedError,
     SnapshotNotFoundError,
@@ -60,6 +61,7 @@ class _Connections:
         # Made for the first proposal: whoever only reads does not wait for what it needs.
         self._publisher: Publisher | None = None
         self._making = threading.Lock()
+        self._is_closed = False
         self.catalog = ReadersCatalog(catalog_url(settings), connected_again=self._come_again)
         self.watch = CatalogWatch(Catalog(catalog_url(settings)))
         self.lookup = ResultsLookup(settings, self.catalog)
@@ -70,6 +72,9 @@ class _Connections:
             return self._publisher
         with self._making:
             if self._publisher is None:
+                if self._is_closed:
+                    # One that is made now would be closed by nobody, and commit for somebody who was told that this is over.
+                    raise LogUnavailableError(self._settings.bootstrap_servers, detail="the log was closed")
                 given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
                 self._publisher = Publisher(self._settings, genesis=self.genesis, timeout_s=given_s)
             return self._publisher
@@ -103,6 +108,8 @@ class _Connections:
         return self._publisher is not None and self._publisher.is_sending(proposal_id)
 
     def close(self) -> None:
+        with self._making:
+            self._is_closed = True
         if self._publisher is not None:
             self._publisher.close()
         self.catalog.close()
