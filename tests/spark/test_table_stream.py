@@ -89,6 +89,24 @@ def test_offset_when_others_commit_then_stays_and_the_next_rows_come_all_the_sam
         step(stopped, {"snapshot": second})
 
 
+def test_stream_when_its_table_was_made_anew_then_says_so_and_a_new_stream_begins_with_that(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    mine = {"snapshot": put(log, 1)}
+    put(log, 2)
+    with log.transaction() as tx:
+        tx.drop_table(TABLE)
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"id": "int64"})
+    last = put(log, 3)
+    with pytest.raises(
+        ConfigurationError, match=f"another table than at snapshot {mine['snapshot']}.*startingSnapshot=full"
+    ):
+        step(reader(options), mine)
+    for start in ({"from": "full"}, {"snapshot": 0}):
+        assert step(reader(options), start) == ({"snapshot": last}, [3])
+
+
 def test_offset_when_its_snapshot_is_expired_then_a_running_stream_goes_on_and_a_new_one_says_so(
     log: CommitLog, options: dict[str, str]
 ) -> None:

@@ -170,6 +170,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _changed_parts(self, after: int, upto: int) -> Sequence[InputPartition]:
         self._catalog.check_snapshot(after)
         table = self._table_at(upto)
+        self._check_same(table, after)
         columns = columns_of(self._schema, table.definition.columns, self._table)
         changes = TableChanges(self._catalog, table, after, upto)
         parts = [self._file_part(each) for each in changes.files(deletes=self._changes)]
@@ -198,6 +199,16 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if found is None:
             raise TableNotFoundError(str(self._name), snapshot_id=snapshot_id)
         return found
+
+    def _check_same(self, table: CatalogTable, after: int) -> None:
+        """Raise ConfigurationError where the name was another table's, of which nobody would tell what came to it since."""
+        before = self._catalog.table_at(self._name.schema, self._name.name, after)
+        if before is not None and before.definition.table_id != table.definition.table_id:
+            raise ConfigurationError(
+                f"{self._name} is another table than at snapshot {after}, up to which the stream has read: that one was "
+                "dropped or renamed. Begin another stream, with a checkpoint of its own and the option startingSnapshot=full "
+                "(the table as it is now, then what comes)"
+            )
 
     def _file_part(self, changed: ChangedFile) -> Part:
         change = DELETE if changed.is_delete else INSERT
