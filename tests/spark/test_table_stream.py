@@ -107,6 +107,31 @@ def test_stream_when_its_table_was_made_anew_then_says_so_and_a_new_stream_begin
         assert step(reader(options), start) == ({"snapshot": last}, [3])
 
 
+def test_batch_when_it_was_planned_before_an_alteration_then_a_later_query_is_given_it_by_the_columns_of_now(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    mine = {"snapshot": put(log, 1)}
+    with log.transaction() as tx:
+        tx.insert_row(TABLE, {"id": 2, "name": "b", "age": 7})
+    end = {"snapshot": seen(log, tx.outcome)}
+    with log.transaction() as tx:
+        alter = tx.alter(TABLE)
+        alter.rename_column("name", "label")
+        alter.set_type("age", "int64")
+        alter.add_column("region", "varchar", default="eu")
+    seen(log, tx.outcome)
+    put(log, 3)
+
+    def given(start: Any) -> list[dict[str, Any]]:
+        stream = reader(options)
+        batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+        return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row["id"])
+
+    second = {"id": 2, "label": "b", "age": 7, "region": "eu"}
+    assert given(mine) == [second]
+    assert given({"from": "full"}) == [{"id": 1, "label": None, "age": None, "region": "eu"}, second]
+
+
 def test_offset_when_its_snapshot_is_expired_then_a_running_stream_goes_on_and_a_new_one_says_so(
     log: CommitLog, options: dict[str, str]
 ) -> None:

@@ -114,6 +114,6 @@ def parts_of_scan(scan: Scan, columns: Sequence[Column], schema: StructType) -> 
         live = RowsOfFile(each.path, each.name_mapping, without=each.deleted, delete_files=named(each.delete_file_path))
         yield Part(live, each.record_count, INSERT, scan.snapshot_id)
     if count := scan.inlined.num_rows:
-        values = {column.column_id: scan.inlined[column.name].to_pylist() for column in columns}
+        values = {column.column_id: scan.inlined[column.name].to_pylist() for column in scan.columns}
         rows = [{key: given[at] for key, given in values.items()} for at in range(count)]
         yield Part(inlined_rows(columns, schema, rows), count, INSERT, scan.snapshot_id)

@@ -21,7 +21,7 @@ from commitlog.catalog.table_changes import ChangedFile, ChangedRow, TableChange
 from commitlog.client.reading.rows_of_file import rows_of_change
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column
-from commitlog.errors import ConfigurationError, TableNotFoundError
+from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.source.batch_limits import BatchLimits, Load
@@ -164,14 +164,14 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _whole(self, snapshot_id: int) -> Sequence[InputPartition]:
         scan = scan_at(self._catalog, self._table, snapshot_id)
-        columns = columns_of(self._schema, scan.columns, self._table)
+        columns = self._columns(scan.columns, scan.table_id)
         return packed(columns, parts_of_scan(scan, columns, self._schema))
 
     def _changed_parts(self, after: int, upto: int) -> Sequence[InputPartition]:
         self._catalog.check_snapshot(after)
         table = self._table_at(upto)
         self._check_same(table, after)
-        columns = columns_of(self._schema, table.definition.columns, self._table)
+        columns = self._columns(table.definition.columns, table.definition.table_id)
         changes = TableChanges(self._catalog, table, after, upto)
         parts = [self._file_part(each) for each in changes.files(deletes=self._changes)]
         parts += self._row_parts(changes.rows(deletes=self._changes), columns)
@@ -209,6 +209,21 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "dropped or renamed. Begin another stream, with a checkpoint of its own and the option startingSnapshot=full "
                 "(the table as it is now, then what comes)"
             )
+
+    def _columns(self, known: Sequence[Column], table_id: int) -> tuple[Column, ...]:
+        """The stream's columns as the end of a batch has them, or as the newest snapshot does: a query that began after an
+        alteration is given the batch again that an earlier one had planned before it.
+
+        Raises:
+            DataFileError: neither has them.
+        """
+        try:
+            return columns_of(self._schema, known, self._table)
+        except DataFileError:
+            now = self._table_at(self._catalog.head_snapshot_id())
+            if now.definition.table_id != table_id:
+                raise
+            return columns_of(self._schema, now.definition.columns, self._table)
 
     def _file_part(self, changed: ChangedFile) -> Part:
         change = DELETE if changed.is_delete else INSERT
