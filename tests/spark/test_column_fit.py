@@ -61,6 +61,15 @@ def test_fit_when_columns_are_narrower_or_missing_then_widens_and_fills(spark: S
     assert [each.metadata["parquet.field.id"] for each in rows.schema] == [1, 2, 3, 4]
 
 
+def test_fit_when_the_session_tells_the_lengths_of_texts_then_they_are_texts(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+    try:
+        given = spark.sql("SELECT 1L AS id, CAST('ab' AS VARCHAR(5)) AS name, CAST('n' AS CHAR(2)) AS country")
+        assert fit(given, PEOPLE).first() == (1, "ab", None, "n ")
+    finally:
+        spark.conf.unset("spark.sql.preserveCharVarcharTypeInfo")
+
+
 def test_fit_when_whole_numbers_are_for_doubles_and_decimals_then_taken_where_all_have_room(
     spark: SparkSession,
 ) -> None:

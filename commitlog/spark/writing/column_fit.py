@@ -31,6 +31,7 @@ from commitlog.spark.columns import (
 _INTEGERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 _DIGITS = {st.ByteType: 3, st.ShortType: 5, st.IntegerType: 10, st.LongType: 19}
 _DOUBLE_DIGITS = 15
+_TEXTS = (st.StringType, st.CharType, st.VarcharType)
 _NESTED = (st.StructType, st.ArrayType, st.MapType)
 
 
@@ -230,7 +231,7 @@ def _field_problems(column: Column, given: st.StructType, where: str, *, by_arro
 
 
 def _widens(given: st.DataType, expected: st.DataType) -> bool:
-    if isinstance(given, st.StringType) and isinstance(expected, st.StringType):
+    if isinstance(given, _TEXTS) and isinstance(expected, st.StringType):
         return True
     if isinstance(given, _INTEGERS) and isinstance(expected, _INTEGERS):
         ladder = [type(kind()) for kind in _INTEGERS]
