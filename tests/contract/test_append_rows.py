@@ -325,6 +325,21 @@ def test_append_when_the_table_is_altered_meanwhile_then_a_stream_is_not_read_ag
     assert len(rows_in(log, table)) == 6
 
 
+def test_append_when_another_program_has_widened_a_column_then_takes_what_fits_it_now(
+    log: CommitLog, other: CommitLog, table: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"n": "int32"})
+    log.append(table, [{"n": 1}])
+    with other.transaction() as tx:
+        tx.alter(table).set_type("n", "int64")
+    log.append(table, [{"n": 2**40}])
+    assert sorted(log.table(table).scan().to_arrow()["n"].to_pylist()) == [1, 2**40]
+    with pytest.raises(DataFileError, match="n"):
+        log.append(table, [{"n": 2**70}])
+    assert len(list(folder_of(log, table).rglob("*.parquet"))) == 2
+
+
 @pytest.mark.parametrize("columns", [{"id": "int64", "v": "varchar"}, {"v": "varchar", "id": "int64"}])
 def test_append_when_the_table_is_created_meanwhile_then_its_columns_are_compared(
     log: CommitLog, other: CommitLog, table: str, columns: dict[str, str]

@@ -100,8 +100,10 @@ class RowAppend:
         folder = self._folder(at)
         rows = self._rows.arrow(at.definition) if isinstance(self._rows, PlainRows) else self._rows
         fitting = fit(rows.schema, at.definition)
-        self._table, self.is_written = at.definition, True
+        # A stream that has begun cannot be read again; plain rows whose values do not fit this table may fit another.
+        self._table, self.is_written = at.definition, not isinstance(self._rows, PlainRows)
         self._files = write_rows(rows.pieces, fitting, folder, self._check)
+        self.is_written = True
         self._written.add(self._name, folder, [f"{folder}/{file.path}" for file in self._files])
 
     def _describe_again(self, at: TableAt) -> None:
