@@ -27,6 +27,7 @@ from commitlog.errors import (
 from commitlog.log.codec import decode_statistics
 from commitlog.testing import InMemoryCommitLog
 
+WIDE = pa.table({"n": [2**40]})
 ROWS = pa.table({"id": [1, 2, 3], "v": ["a", "b", None]})
 PLAIN = ROWS.to_pylist()
 
@@ -325,15 +326,16 @@ def test_append_when_the_table_is_altered_meanwhile_then_a_stream_is_not_read_ag
     assert len(rows_in(log, table)) == 6
 
 
+@pytest.mark.parametrize("rows", [[{"n": 2**40}], WIDE, WIDE.to_pandas()], ids=["plain", "arrow", "pandas"])
 def test_append_when_another_program_has_widened_a_column_then_takes_what_fits_it_now(
-    log: CommitLog, other: CommitLog, table: str
+    log: CommitLog, other: CommitLog, table: str, rows: Any
 ) -> None:
     with log.transaction() as tx:
         tx.create_table(table, {"n": "int32"})
     log.append(table, [{"n": 1}])
     with other.transaction() as tx:
         tx.alter(table).set_type("n", "int64")
-    log.append(table, [{"n": 2**40}])
+    log.append(table, rows)
     assert sorted(log.table(table).scan().to_arrow()["n"].to_pylist()) == [1, 2**40]
     with pytest.raises(DataFileError, match="n"):
         log.append(table, [{"n": 2**70}])

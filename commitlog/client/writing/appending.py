@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from commitlog.client.files.data_files import read_data_file
@@ -100,8 +100,8 @@ class RowAppend:
         folder = self._folder(at)
         rows = self._rows.arrow(at.definition) if isinstance(self._rows, PlainRows) else self._rows
         fitting = fit(rows.schema, at.definition)
-        # A stream that has begun cannot be read again; plain rows whose values do not fit this table may fit another.
-        self._table, self.is_written = at.definition, not isinstance(self._rows, PlainRows)
+        # A stream that has begun cannot be read again; other rows whose values do not fit the table may fit it later.
+        self._table, self.is_written = at.definition, isinstance(rows.pieces, Iterator)
         self._files = write_rows(rows.pieces, fitting, folder, self._check)
         self.is_written = True
         self._written.add(self._name, folder, [f"{folder}/{file.path}" for file in self._files])

@@ -29,10 +29,10 @@ FORMS = "an Arrow table, batch, reader or batches, a frame of pandas or Polars, 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one schema, piece after piece; ``pieces`` may be gone through once."""
+    """Rows of one schema, piece after piece; ``pieces`` may be gone through once where they are an iterator."""
 
     schema: pa.Schema
-    pieces: Iterator[pa.Table]
+    pieces: Iterable[pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PlainRows:
         arrays = {name: _array(name, values, kinds.get(fold(name))) for name, values in self.columns.items()}
         _check_lengths(arrays)
         rows = pa.table(arrays)
-        return Rows(rows.schema, iter((rows,)))
+        return Rows(rows.schema, (rows,))
 
     def one_by_one(self) -> list[dict[str, Any]]:
         """Each as a dict; values that are Python's own stay as they are.
@@ -108,9 +108,9 @@ def given_rows(data: RowData) -> Rows | PlainRows | list[Any]:
     import pyarrow as pa
 
     if isinstance(data, pa.Table):
-        return Rows(data.schema, iter((data,)))
+        return Rows(data.schema, (data,))
     if isinstance(data, pa.RecordBatch):
-        return Rows(data.schema, iter((pa.Table.from_batches([data]),)))
+        return Rows(data.schema, (pa.Table.from_batches([data]),))
     if isinstance(data, Mapping):
         return PlainRows(_checked_columns(data))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
