@@ -15,7 +15,7 @@ import pytest
 
 from commitlog import errors
 from commitlog.local.processes import free_port
-from commitlog.ops.cli import cli, exit_code
+from commitlog.ops.cli import cli, exit_code, main
 from commitlog.ops.service.json_logs import JsonFormatter
 from commitlog.ops.service.supervisor import SEQUENCER, SERVICES
 
@@ -110,6 +110,20 @@ def test_command_when_a_stream_is_closed_then_does_its_work(tmp_path: Path, argu
     line = f'"{sys.executable}" -c "{MAIN}" {arguments} {closed}'
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=given, cwd=tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+@pytest.mark.parametrize("said", [KeyboardInterrupt(), RuntimeError("Query interrupted")])
+def test_command_when_interrupted_then_its_exit_code_says_so(
+    said: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise said
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    monkeypatch.setattr(sys, "argv", ["commitlog", "sql", "SELECT 1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])

@@ -169,6 +169,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(130)
+    except RuntimeError as error:
+        # So DuckDB says that Ctrl-C has ended what it did.
+        if debug or str(error) != "Query interrupted":
+            raise
+        sys.exit(130)
     except CommitLogError as error:
         if debug:
             raise
