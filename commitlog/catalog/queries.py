@@ -441,10 +441,11 @@ class Catalog(CatalogReader):
         rows = self._select(statements.PROPOSAL_ENDING, (writer_id, ending))
         return rows[0][0] if rows else None
 
-    def committed_as(self, writer_id: str, writer_seq: int) -> int | None:
-        """The seq of what a writer has committed under a ``writer_seq``; None when there is nothing."""
-        rows = self._select(statements.COMMITTED_AS, (writer_id, writer_seq))
-        return rows[0][0] if rows else None
+    def committed_as(self, writer_id: str, writer_seq: int) -> dict[str, Any] | None:
+        """What a writer has committed under a ``writer_seq``, as the columns of ``commitlog.outcomes``; None when there is
+        nothing."""
+        rows = self._records(statements.COMMITTED_AS, (writer_id, writer_seq))
+        return rows[0] if rows else None
 
     def decided_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         """By partition of the proposals, the offset after the last one whose outcome is applied; 0 where there is none."""

@@ -123,6 +123,6 @@ PROPOSAL_ENDING = sql.SQL("""
     SELECT proposal_id FROM commitlog.outcomes WHERE writer_id = %s AND verdict = 'COMMITTED'
     AND substring(uuid_send(proposal_id) FROM 9) = %s ORDER BY seq DESC LIMIT 1""")
 COMMITTED_AS = sql.SQL("""
-    SELECT seq FROM commitlog.outcomes WHERE writer_id = %s AND writer_seq = %s AND verdict = 'COMMITTED'""")
+    SELECT * FROM commitlog.outcomes WHERE writer_id = %s AND writer_seq = %s AND verdict = 'COMMITTED'""")
 DECIDED_OFFSET = sql.SQL("""
     SELECT source_offset + 1 FROM commitlog.outcomes WHERE source_partition = %s ORDER BY seq DESC LIMIT 1""")

@@ -202,6 +202,29 @@ def test_trimmed_log_then_every_part_goes_on_and_says_where_the_rest_is(trimmed:
     assert not isinstance(lost.value, ResultsTrimmedError)
 
 
+def test_trimmed_log_when_a_key_or_an_id_comes_again_then_its_verdict_is_told(small: Settings, archive: Path) -> None:
+    prepare(small)
+    ids = Ids(seed_of("a key of a trimmed log"))
+    refused = proposal(ids, 2, create_table())
+    with serving(small), Publisher(small) as publisher:
+        publisher.publish(proposal(ids, 0, create_table())).wait(30)
+        publisher.publish(proposal(ids, 1, append("1.parquet"), writer="load", writer_seq=1)).wait(30)
+        publisher.publish(refused).wait(30)
+    decide(small, 11)
+    save_checkpoint(small)
+    decide(small, 1)
+    assert trim(small, archive)["trimmed"] == 12
+    with CommitLog.connect(settings=small) as log:
+        again = log.transaction(key="load:1")
+        assert again.is_repeat
+        assert (again.outcome.verdict, again.outcome.snapshot_id, again.outcome.seq) == (m.Verdict.COMMITTED, 2, 2)
+        assert log.run(lambda tx: pytest.fail("it was committed before"), key="load:1").snapshot_id == 2
+        told = log.outcome(refused.proposal_id).outcome
+        assert told is not None
+        assert (told.verdict, told.reason, told.seq) == (m.Verdict.REJECTED, m.Reason.INVALID, 3)
+        assert "REJECTED, INVALID" in log.explain(refused.proposal_id)
+
+
 def test_trimmed_log_when_it_is_decided_again_then_the_archive_gives_what_was_trimmed(
     trimmed: Settings, archive: Path
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from weakref import WeakSet
 
 from commitlog.catalog.connecting import catalog_url
@@ -25,7 +26,17 @@ from commitlog.client.files.lake import claim
 from commitlog.client.tables.known_tables import KnownTables
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.config import Settings, without_password
-from commitlog.domain.model import KnownNode, LogSettings, Outcome, Proposal, ProposalId, Receipt, Verdict
+from commitlog.domain.model import (
+    KnownNode,
+    LogSettings,
+    Outcome,
+    Position,
+    Proposal,
+    ProposalId,
+    Reason,
+    Receipt,
+    Verdict,
+)
 from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import (
@@ -327,23 +338,44 @@ class KafkaAccess:
         catalog = self.catalog()
         applied = catalog.applied()
         row = catalog.outcome(proposal_id)
-        known = None if row is None else self._connections.lookup.by_seq(row["seq"])
-        if known is None or known.outcome is None or known.outcome.verdict is Verdict.DUPLICATE:
+        known = None if row is None else self._outcome_of(row)
+        if known is None or known.verdict is Verdict.DUPLICATE:
             after = None
             if applied is not None:
                 after = LogPosition(
                     applied.log_id, applied.seq, applied.epoch, bytes(applied.hash), applied.results_offset
                 )
-            known = self._connections.lookup.by_proposal(proposal_id, after=after) or known
-        return None if known is None else known.outcome
+            found = self._connections.lookup.by_proposal(proposal_id, after=after)
+            known = known if found is None else found.outcome
+        return known
+
+    def _outcome_of(self, row: Mapping[str, Any]) -> Outcome | None:
+        """The outcome of a row of the catalog; what that still knows of it, where the results that told of it were trimmed."""
+        try:
+            return self.outcome_at(row["seq"])
+        except ResultsTrimmedError:
+            return Outcome(
+                seq=row["seq"],
+                epoch=row["epoch"],
+                source=Position(row["source_partition"], row["source_offset"]),
+                decided_at_ms=int(row["decided_at"].timestamp() * 1000),
+                verdict=Verdict(row["verdict"]),
+                head_snapshot_id=row["head_snapshot_id"],
+                proposal_id=row["proposal_id"].bytes,
+                writer_id=row["writer_id"],
+                snapshot_id=row["snapshot_id"],
+                reason=None if row["reason"] is None else Reason(row["reason"]),
+                detail=row["detail"],
+                original_seq=row["original_seq"],
+            )
 
     def outcome_at(self, seq: int) -> Outcome | None:
         found = self._connections.lookup.by_seq(seq)
         return None if found is None else found.outcome
 
     def committed_as(self, writer_id: str, writer_seq: int) -> Outcome | None:
-        seq = self.catalog().committed_as(writer_id, writer_seq)
-        return None if seq is None else self.outcome_at(seq)
+        row = self.catalog().committed_as(writer_id, writer_seq)
+        return None if row is None else self._outcome_of(row)
 
     def last_seq(self) -> int:
         found = self._connections.lookup.last()

@@ -211,7 +211,8 @@ class LogAccess(Protocol):
         ...
 
     def committed_as(self, writer_id: str, writer_seq: int) -> Outcome | None:
-        """What a writer has committed under a ``writer_seq``; None when there is nothing."""
+        """What a writer has committed under a ``writer_seq``, without its proposal where that was archived and trimmed; None
+        when there is nothing."""
         ...
 
     def last_seq(self) -> int:
