@@ -216,7 +216,6 @@ class EmbeddedBroker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self._directory,
-                env=_environment(),
                 check=False,
             )
         if formatted.returncode != 0:
@@ -232,13 +231,14 @@ class EmbeddedBroker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self._directory,
-                env=_environment(),
                 # Ctrl-C is for whoever runs us: it stops the clients first and the broker last.
                 start_new_session=True,
             )
 
     def _command(self, java: Path, jars: Sequence[Path], *options: str) -> list[str]:
         return [
+            # By the locale Java reads the name of the working directory, too.
+            *("env", "LC_ALL=C.UTF-8"),
             str(java),
             *options,
             "-XX:+UseSerialGC",
@@ -272,11 +272,6 @@ def stop_orphaned_broker(directory: Path) -> bool:
     orphans = find_processes(lambda process: marker in process.cmdline())
     stop_processes(orphans, signal.SIGTERM, timeout_s=STOP_TIMEOUT_S)
     return bool(orphans)
-
-
-def _environment() -> dict[str, str]:
-    """Java reads the working directory's name, too, by the locale."""
-    return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
 def _marker(directory: Path) -> str:
