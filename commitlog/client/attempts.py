@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from commitlog.client.arguments import checked_count
@@ -12,7 +13,13 @@ from commitlog.client.tables.table_at import KnownTable
 from commitlog.client.tables.write_keys import parse_key, table_key
 from commitlog.client.transaction import Transaction
 from commitlog.domain.model import Reason
-from commitlog.errors import DataFileError, InvalidRequestError, ProposalRejectedError, TableNotFoundError
+from commitlog.errors import (
+    CommitLogError,
+    DataFileError,
+    InvalidRequestError,
+    ProposalRejectedError,
+    TableNotFoundError,
+)
 
 T = TypeVar("T")
 
@@ -26,6 +33,8 @@ class AttemptedLog(Protocol):
     def transaction(self) -> Callable[..., Transaction]: ...
 
     def see(self, snapshot_id: int | None) -> None: ...
+
+    def head_snapshot_id(self) -> int: ...
 
 
 class Appended(Protocol):
@@ -77,6 +86,9 @@ def append_at_known(
             # It may fit the table as it is now.
             transaction.discard()
             if appended.is_written:
+                # A stream that has begun is not read again; the next one is for the table as it is now.
+                with suppress(CommitLogError):
+                    log.head_snapshot_id()
                 raise
         except ProposalRejectedError as error:
             if attempts == 1 or error.outcome.reason not in _RETRIED:

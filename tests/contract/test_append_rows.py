@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,25 @@ def test_append_when_another_program_has_widened_a_column_then_takes_what_fits_i
     with pytest.raises(DataFileError, match="n"):
         log.append(table, [{"n": 2**70}])
     assert len(list(folder_of(log, table).rglob("*.parquet"))) == 2
+
+
+def test_append_when_a_stream_does_not_fit_what_another_program_has_altered_since_then_the_next_one_does(
+    log: CommitLog, other: CommitLog, table: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"n": "int32"})
+    log.append(table, [{"n": 1}])
+    with other.transaction() as tx:
+        tx.alter(table).set_type("n", "int64")
+    wide = pa.table({"n": [2**40]})
+    taken = 0
+    for _ in range(2):
+        # Who has not heard of it yet is refused once: a stream is not read again.
+        with suppress(DataFileError):
+            log.append(table, wide.to_reader())
+            taken += 1
+    assert taken > 0
+    assert sorted(log.table(table).scan().to_arrow()["n"].to_pylist()) == [1] + [2**40] * taken
 
 
 @pytest.mark.parametrize("columns", [{"id": "int64", "v": "varchar"}, {"v": "varchar", "id": "int64"}])

@@ -319,7 +319,7 @@ def test_partition_values_then_as_many_as_keys(log: DecidedLog) -> None:
 @pytest.mark.parametrize(
     "settings",
     [{}, {"colour": 1}, {"conflict_granularity": "PAGE"}, {"window_snapshots": -1}, {"window_snapshots": 1.5},
-     {"conflicts_max": None}, {"on_conflict": "GUESS"}],
+     {"conflicts_max": None}, {"on_conflict": "GUESS"}, {"name_length_max": 301}],
 )  # fmt: skip
 def test_configure_when_it_cannot_be_then_invalid(log: DecidedLog, settings: dict) -> None:
     log.refused("INVALID", {"kind": "CONFIGURE", "settings": settings})

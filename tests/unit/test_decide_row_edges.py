@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -280,6 +281,13 @@ def test_a_handler_that_fails_with_what_no_catalog_can_hold_then_conflict_with_i
     [conflict] = log.conflict("UPDATE_UPDATE@3", on=update(1, v="d"), base=2).conflicts
     assert "the handler h failed: \\x00\\ud800xxx" in conflict.detail
     assert len(conflict.detail) < 600
+
+
+def test_a_handler_that_ends_the_process_then_conflict_and_the_log_goes_on() -> None:
+    log = made("handler:h", lambda kind, committed, proposed: sys.exit("enough"))
+    log.commit(update(1, v="c"))
+    outcome = log.refused("CONFLICT", update(1, v="d"), base=2)
+    assert "the handler h failed: enough" in outcome.conflicts[0].detail
 
 
 def test_a_handler_that_changes_what_it_is_given_then_neither_the_log_nor_what_is_told_changes() -> None:

@@ -28,12 +28,10 @@ from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.named import named_by
 from commitlog.domain.model.nodes import NODE_NAME, NODE_PRIORITY
 from commitlog.domain.model.records.outcome_json import conflict_to_json
+from commitlog.domain.model.settings import NAME_LENGTH_LIMIT
 from commitlog.domain.state.sites import moves
 
 _NAME_NODE = sql.SQL("INSERT INTO {own}.own_node VALUES (1, %s, %s) ON CONFLICT DO NOTHING")
-
-_INDEXED_LENGTH_MAX = 300
-"""Of each of two names in one entry of an index, which has 2,704 bytes in PostgreSQL, and a character up to four."""
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -153,7 +151,7 @@ def _escaped(text: str) -> str:
 
 def _indexable(name: str) -> str:
     """A name of a refused proposal, of which nobody says how long it is, so that two fit into an entry of an index."""
-    return _escaped(name)[:_INDEXED_LENGTH_MAX]
+    return _escaped(name)[:NAME_LENGTH_LIMIT]
 
 
 def quote_change(name: str) -> str:

@@ -251,7 +251,7 @@ class RowCheck:
             if image is not None:
                 check_row_text(image, "the answer")
                 image = full_row(self.plan, self.definition, image)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._abort(meetings, proposed, f"the handler {name} failed: {quoted(str(error), _REASON_LENGTH_MAX)}")
             return
         if image is not None and key_of(self.definition, image) not in self._keys_allowed(meeting, proposed):

@@ -19,7 +19,11 @@ _AT_LEAST = {
     "changeset_objects_max": 1,
     "expire_keep_snapshots": 1,
 }
+NAME_LENGTH_LIMIT = 300
+"""What `name_length_max` may be at most: two names may stand in an entry of an index, which has 2,704 bytes in PostgreSQL, and
+a character has up to four."""
 _AT_MOST = {
+    "name_length_max": NAME_LENGTH_LIMIT,
     "window_snapshots": 10_000_000,
     "proposal_bytes_max": 64 * 1024 * 1024,
     "inlined_row_bytes_max": POSTGRESQL_ROW_BYTES_MAX,

@@ -126,7 +126,7 @@ def draw_refusal(
         describe_changes(proposal.changes, shown_max=2),
     )
     lanes_end = _FIRST_LANE_Y + _LANE_HEIGHT * len(bars)
-    again = _way_out(places.end, line_end, lanes_end, outcome.head_snapshot_id) if rebase_passes else None
+    again = _way_out(shape, places.end, line_end, lanes_end, outcome.head_snapshot_id) if rebase_passes else None
     return RefusalDrawing(
         shape=shape,
         height=lanes_end + _ROOM_BELOW - (0 if again else _LANE_HEIGHT),
@@ -163,11 +163,10 @@ def _met_bar(shape: Shape, places: _Places, outcome: m.Outcome, met: HistoryEntr
     )
 
 
-def _way_out(x: float, end: float, y: float, head: int) -> Bar:
+def _way_out(shape: Shape, x: float, end: float, y: float, head: int) -> Bar:
     """From the head on; its words stand to its left, where no line comes down to it."""
-    return Bar(
-        x, y, end - x, "The way out", f"read snapshot {head}, propose again", x - 14, y - _BESIDE, words_end=True
-    )
+    text = f"read {'' if shape is NARROW else 'snapshot '}{head}, propose again"
+    return Bar(x, y, end - x, "The way out", text, x - 14, y - _BESIDE, words_end=True)
 
 
 @dataclass(frozen=True, slots=True)
