@@ -362,3 +362,71 @@ def test_upsert_when_a_column_that_is_left_has_zones_that_are_not_read_then_refu
         t.upsert({"id": 1, "n": 3})
     with pytest.raises(InvalidRequestError, match="zones are not read"):
         t.restore(inserted.snapshot_id)
+
+
+# --- nested values -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "read"),
+    [
+        ("map(varchar, int64)", {"k": 1}, [("k", 1)]),
+        ("map(varchar, int64)", [("k", 1), ["l", None]], [("k", 1), ("l", None)]),
+        ("map(varchar, int64)", {}, []),
+        ("map(varchar, int64)", [], []),
+        ("map(int32, float32)", {1: 0.5}, [(1, 0.5)]),
+        ("map(date, decimal(10,2))", {date(2020, 1, 1): Decimal("1.5")}, [(date(2020, 1, 1), Decimal("1.50"))]),
+        ("map(varchar, struct(a int64))", {"k": {"a": 1}, "l": {}}, [("k", {"a": 1}), ("l", {"a": None})]),
+        ("list(map(varchar, int64))", [{"k": 1}, None, {}], [[("k", 1)], None, []]),
+        ("struct(a int64, m map(varchar, int64))", {"m": {"k": 1}}, {"a": None, "m": [("k", 1)]}),
+        ("struct(a int64, m map(varchar, int64))", {}, {"a": None, "m": None}),
+        ("list(float32)", [0.5, None], [0.5, None]),
+        ("list(float32)", np.array([0.5, 1]), [0.5, 1.0]),
+        ("list(uint64)", (1, 2**63), [1, 2**63]),
+        ("list(list(int64))", np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+        ("struct(a float32)", {"A": 0.5}, {"a": 0.5}),
+    ],
+)
+def test_append_when_a_column_is_nested_then_takes_what_python_has_for_it(
+    tmp_path: Path, kind: str, given: Any, read: Any
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "m": kind})
+    log.append("t", [{"id": 1, "m": given}, {"id": 2, "m": None}, {"id": 3}])
+    log.append("t", [{"id": 4, "m": None}])
+    assert sorted(log.table("t").scan().to_arrow()["m"].to_pylist(), key=lambda each: each is None) == [
+        read,
+        *[None] * 3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "why"),
+    [
+        ("map(varchar, int64)", {"k": 1.5}, "expected int64, found double"),
+        ("map(varchar, int64)", [("k", 1.5)], "expected int64, found double"),
+        ("map(varchar, int8)", {"k": 1000}, "not in range"),
+        ("map(varchar, int64)", {1: 1}, "expected varchar, found int64"),
+        ("map(varchar, date)", {"k": datetime(2020, 1, 1, 5)}, "no date"),
+        ("map(varchar, int64)", [(None, 1)], "a map has a key that is missing"),
+        ("map(varchar, int64)", [("k",)], "is no map: give a dict"),
+        ("map(varchar, int64)", "k", "is no map: give a dict"),
+        ("list(map(varchar, int64))", {"k": 1}, "is no list"),
+        ("struct(m map(varchar, int64))", [1], "is no struct: give a dict"),
+        ("struct(m map(varchar, int64))", {"z": 1}, "field z is not in struct"),
+        ("list(int64)", [1.5, Decimal(2)], "tried to convert to double"),
+        ("list(uint64)", [2**63, 1.5], "too large"),
+        ("struct(a int64)", {"a": 1.5}, "expected int64, found double"),
+        ("list(struct(a int64))", [{"a": 1.5}, {"a": Decimal(1)}], "tried to convert to double"),
+        ("list(varchar)", "abc", "is no list"),
+    ],
+)
+def test_append_when_what_is_in_a_nested_column_does_not_fit_then_refused(
+    tmp_path: Path, kind: str, given: Any, why: str
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"m": kind})
+    with pytest.raises(DataFileError, match=why):
+        log.append("t", [{"m": given}])

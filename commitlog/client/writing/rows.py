@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from numbers import Integral
 from pathlib import Path
@@ -277,12 +278,15 @@ def _array(name: str, values: Any, column: Any) -> pa.Array:
 
     from commitlog.client.writing.file_schema import file_schema
     from commitlog.client.writing.misread import check_times
+    from commitlog.client.writing.nested_columns import nested_array
 
     kind = None if column is None else file_schema([column]).field(0).type
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if hasattr(values, "__arrow_c_stream__") and not _holds_objects(values):
         return pa.chunked_array(values)
+    if column is not None and column.children:
+        return nested_array(name, values, column, partial(_array, name))
     try:
         array = pa.array(values)
     except (ValueError, TypeError, pa.ArrowNotImplementedError, OverflowError) as error:
