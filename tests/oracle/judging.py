@@ -12,7 +12,7 @@ from commitlog.domain.model.types import fold
 from .judging_files import FileJudge
 from .meeting import RowJudge
 from .sight import Report, refuse
-from .world import Table
+from .world import Table, called_anew
 
 if TYPE_CHECKING:
     from .oracle import Oracle
@@ -219,7 +219,9 @@ class Judge(FileJudge):
         if table.id in self.mine:
             refuse("own table")
         if self.known(table):
-            table.definition = alter(table.definition, change.alterations, partition_ids=(1,) * 9)
+            before, rows = table.definition, self.rows.rows(table)
+            table.definition = alter(before, change.alterations, partition_ids=(1,) * 9)
+            rows.update({key: called_anew(row, before, table.definition) for key, row in rows.items()})
             for step in change.alterations:
                 self.installed(step.value if step.key == "on_conflict" else None)
         self.look(table, index, "DROP", "RENAME", "ALTER")

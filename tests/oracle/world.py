@@ -148,7 +148,7 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
                 ids = tuple(next(partitions) for _ in range(count))
                 before = entry.definition
                 entry.definition = alter(before, change.alterations, partition_ids=ids)
-                entry.rows = {key: _called_anew(row, before, entry.definition) for key, row in entry.rows.items()}
+                entry.rows = {key: called_anew(row, before, entry.definition) for key, row in entry.rows.items()}
                 benign = all(step.op in BENIGN_OPS for step in change.alterations)
                 events.append(Event("ALTER", entry.schema_id, fold(entry.name), entry.id, benign=benign))
             case m.Append() | m.Compact():
@@ -187,7 +187,7 @@ def apply(world: World, outcome: m.Outcome) -> tuple[World, list[Event]]:
     return world, events
 
 
-def _called_anew(row: Row, before: TableDefinition, after: TableDefinition) -> Row:
+def called_anew(row: Row, before: TableDefinition, after: TableDefinition) -> Row:
     """A row whose columns are called as they are after an alteration, without those that are gone."""
     left = {column.column_id: column.name for column in after.columns}
     names = {column.name: left[column.column_id] for column in before.columns if column.column_id in left}
