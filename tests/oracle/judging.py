@@ -204,7 +204,7 @@ class Judge(FileJudge):
         table = self.entry(change.schema, change.table)
         if table.id in self.mine:
             refuse("own table")
-        if fold(change.new_table) != fold(change.table) or change.new_table == change.table:
+        if fold(change.new_table) != fold(table.name) or (change.new_table == table.name and self.known(table)):
             self.free(table.schema_id, change.new_table)
         self.gone.add((table.schema_id, fold(table.name)))
         table.name = change.new_table

@@ -303,8 +303,8 @@ class Requests:
             return {
                 "kind": "RENAME_TABLE",
                 "schema": schema,
-                "table": name,
-                "new_table": rng.choice((*TABLES, name.swapcase())),
+                "table": rng.choice((name, name.swapcase())),
+                "new_table": rng.choice((*TABLES, name, name.swapcase())),
             }
         if roll < 0.75:
             return {

@@ -106,6 +106,10 @@ def test_a_table_renamed_in_case_only_then_it_is_the_same_table(log: DecidedLog)
     log.conflict("TABLE_RENAMED@2", on=append(), base=1)
     log.conflict("TABLE_RENAMED@2", on=rename("t", "T"), base=1)
     log.refused("INVALID", rename("T", "T"))
+    log.refused("INVALID", rename("t", "T"))
+    log.refused("INVALID", rename("t", "T"), rename("T", "t"), rename("T", "t"))
+    log.commit(rename("t", "t"), append())
+    assert log.state.tables[1].name == "t"
 
 
 def objects(outcome: Outcome) -> list[tuple[str | None, int | None]]:

@@ -241,6 +241,9 @@ class Names:
         """Let a table have another name from here on."""
         self._entries[table.schema.schema_id, fold(name)] = None
         self._entries[table.schema.schema_id, fold(new_name)] = table
+        known = self.definition(table)
+        if known is not None:
+            self.redefine(table, known.replace(name=new_name))
 
     def drop(self, entry: Entry, name: str) -> None:
         """Take a table or view out, which had that name."""
