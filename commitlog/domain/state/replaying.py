@@ -151,7 +151,8 @@ class _Replay:
         times = self.state.snapshot_times
         if times:
             newest_us = times[-1][1]
-            if time_us - newest_us < max(_TIME_GRAIN_US, (newest_us - times[0][1]) // _TIME_GRAINS):
+            since_us = time_us - newest_us
+            if since_us < _TIME_GRAIN_US or since_us < (newest_us - times[0][1]) // _TIME_GRAINS:
                 return
         times.append((self.snapshot_id, time_us))
 
