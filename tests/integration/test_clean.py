@@ -376,7 +376,7 @@ def test_clean_when_a_scheduled_file_is_in_use_again_or_outside_of_the_data_path
     )
     with Cleaning(lake.settings, older_than_ms=0) as cleaning:
         assert list(cleaning.remove(cleaning.removable())) == []
-        assert cleaning.kept() == {"outside of the data path, or another log's; remove it yourself": 2}
+        assert cleaning.kept() == {"outside of the data path (remove it yourself), or in another log's folder": 2}
     assert outside.exists()
 
 

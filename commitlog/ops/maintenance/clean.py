@@ -175,7 +175,7 @@ class Cleaning:
                 counts[why] += 1
         for file in self._lake.scheduled:
             if not self._lake.is_inside(file):
-                counts["outside of the data path, or another log's; remove it yourself"] += 1
+                counts["outside of the data path (remove it yourself), or in another log's folder"] += 1
             elif self._expired(file) is None and self._expired_by_anyone(file) is not None:
                 counts[f"expired, but {_FOREIGN}"] += 1
         return dict(sorted(counts.items()))

@@ -71,7 +71,7 @@ def trim(settings: Settings, archive: str, *, keep_ms: int, now_ms: int | None =
     if before is not None:
         if before.log_id != genesis.log_id:
             raise LogIntegrityError(
-                f"{topics_of(settings.log).trims} tells of another log: delete that topic. Of {settings.log} nothing was"
+                f"{topics_of(settings.log).trims} tells of another log: delete that topic. {settings.log} was never trimmed"
             )
         delete_before(settings, before)  # It may have been noted and not been done.
     needs = sorted(_needs(settings, genesis.log_id), key=lambda need: need.seq)
