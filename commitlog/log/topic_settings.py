@@ -234,8 +234,8 @@ def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str,
     except LogRefusedError as error:
         needed = ", ".join(f"{name} needs max.message.bytes={sizes[name]}" for name in narrow)
         detail = (
-            f"the log's proposal_bytes_max was raised, so {needed}: `commitlog acl apply --{role}` lets a {role} set that, "
-            f"or set it by kafka-configs.sh ({error.detail})"
+            f"messages may be larger than topics take: {needed}. `commitlog acl apply --{role}` lets a {role} set that, or set "
+            f"it by kafka-configs.sh ({error.detail})"
         )
         raise LogRefusedError(settings.bootstrap_servers, error.code, detail=detail) from None
     deadline = settings.machine.now_s() + HEARD_TIMEOUT_S
