@@ -156,6 +156,24 @@ def test_append_when_times_are_of_several_classes_that_mean_the_same_then_they_a
     assert found["at"].to_pylist() == [NOON, NOON, None, None]
 
 
+@pytest.mark.parametrize("missing", [math.nan, pd.NA, None])
+@pytest.mark.parametrize(("column", "value"), [("list(timestamp)", [NOON]), ("struct(x timestamp)", {"x": NOON})])
+def test_append_when_a_frame_lacks_nested_times_then_they_are_null(
+    tmp_path: Path, column: str, value: Any, missing: Any
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"at": column})
+    log.append("t", pd.DataFrame({"at": [value, missing]}))
+    assert log.table("t").scan().to_arrow()["at"].to_pylist() == [value, None]
+
+
+def test_append_when_an_index_has_days_and_times_then_refused(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"n": [1, 2]}, index=pd.Index([DAY, NOON], name="day", dtype=object))
+    with pytest.raises(DataFileError, match=r"column day: .* is no date"):
+        InMemoryCommitLog(data_path=tmp_path).append("t", frame, create=True)
+
+
 @pytest.mark.parametrize(
     "values", [pd.period_range("2026-01", periods=2, freq="M"), pd.arrays.SparseArray([1, 0])], ids=["period", "sparse"]
 )

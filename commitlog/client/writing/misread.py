@@ -15,11 +15,13 @@ from commitlog.errors import DataFileError
 
 
 def check_times(name: str, values: Iterable[Any], kind: pa.DataType) -> None:
-    """See that a column's values mean as ``kind`` what they mean in Python.
+    """See that a column's values mean as ``kind`` what they mean in Python; those of an array of times have one kind.
 
     Raises:
         DataFileError: a time of day would be cut off, or a zone, or a time without one would be a moment.
     """
+    if getattr(getattr(values, "dtype", None), "kind", "O") != "O":
+        return
     finds = _finder(kind)
     found = None if finds is None else next(filter(None, map(finds, values)), None)
     if found is not None:
@@ -48,7 +50,7 @@ def _finder(kind: pa.DataType) -> Callable[[Any], str | None] | None:
             if finds is not None
         )
     [finds] = inner.values()
-    return lambda value: None if value is None else _first((finds, item) for item in value)
+    return lambda value: _first((finds, item) for item in _items(value))
 
 
 def _first(parts: Iterable[tuple[Callable[[Any], str | None], Any]]) -> str | None:
@@ -56,7 +58,12 @@ def _first(parts: Iterable[tuple[Callable[[Any], str | None], Any]]) -> str | No
 
 
 def _pairs(value: Any) -> Iterable[Any]:
-    return value.items() if isinstance(value, Mapping) else value or ()
+    return value.items() if isinstance(value, Mapping) else _items(value)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """What is in a value; nothing where it is missing, for which pandas has NaN and others that hold nothing."""
+    return value if isinstance(value, Iterable) else ()
 
 
 def _no_date(value: Any) -> str | None:

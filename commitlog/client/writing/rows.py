@@ -140,9 +140,11 @@ def _of_pandas(frame: Any) -> pa.Table:
             error.args[::-1] if len(error.args) == 2 else (error, "give its values one type, as by .astype(...)")
         )
         raise DataFileError(f"the frame has a column that Arrow has no type for: {where}: {why}") from None
-    for at, kind in enumerate(frame.dtypes):
-        if kind.kind == "O":
-            check_times(rows.field(at).name, frame.iloc[:, at], rows.field(at).type)
+    columns = [frame.iloc[:, at] for at in range(frame.shape[1])]
+    if is_index_kept:
+        columns += [frame.index.get_level_values(at) for at in range(frame.index.nlevels)]
+    for field, values in zip(rows.schema, columns, strict=True):
+        check_times(field.name, values, field.type)
     return rows
 
 
