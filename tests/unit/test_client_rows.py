@@ -403,6 +403,7 @@ def test_upsert_when_a_column_that_is_left_has_zones_that_are_not_read_then_refu
         ("list(uint64)", (1, 2**63), [1, 2**63]),
         ("list(list(int64))", np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
         ("struct(a float32)", {"A": 0.5}, {"a": 0.5}),
+        ("map(varchar, int64)", pa.scalar([("k", 1)], pa.map_(pa.string(), pa.int64())), [("k", 1)]),
     ],
 )
 def test_append_when_a_column_is_nested_then_takes_what_python_has_for_it(
@@ -438,6 +439,11 @@ def test_append_when_a_column_is_nested_then_takes_what_python_has_for_it(
         ("struct(a int64)", {"a": 1.5}, "expected int64, found double"),
         ("list(struct(a int64))", [{"a": 1.5}, {"a": Decimal(1)}], "tried to convert to double"),
         ("list(varchar)", "abc", "is no list"),
+        ("list(int64)", iter([1]), "is no list"),
+        ("list(int64)", np.array(1), "is no list"),
+        ("map(varchar, int64)", iter([("k", 1)]), "is no map: give a dict"),
+        ("struct(a int64)", {1: 1}, "the name of a field must be a text, not 1"),
+        ("struct(a int64)", {"a": 1, "A": 2}, "field a is there twice"),
     ],
 )
 def test_append_when_what_is_in_a_nested_column_does_not_fit_then_refused(

@@ -128,7 +128,7 @@ def _uuids(texts: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
 def _check(given: pa.Schema, table: TableDefinition) -> None:
     folded = [fold(field.name) for field in given]
     known = {fold(column.name): column for column in table.columns}
-    problems = [f"column {name} is there twice" for name in sorted({x for x in folded if folded.count(x) > 1})]
+    problems = [f"column {name} is there twice" for name in _twice(folded)]
     strangers = [field.name for field in given if fold(field.name) not in known]
     if strangers:
         names, there = ", ".join(strangers[:20]), ", ".join(column.name for column in table.columns[:20])
@@ -143,6 +143,10 @@ def _check(given: pa.Schema, table: TableDefinition) -> None:
     ]
     if problems:
         raise DataFileError(f"the rows do not fit table {table.name}: " + "; ".join(problems[:20]))
+
+
+def _twice(names: list[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
 
 
 def _misfits(column: Column, found: pa.DataType, where: str) -> Iterator[str]:
@@ -163,6 +167,8 @@ def _misfits(column: Column, found: pa.DataType, where: str) -> Iterator[str]:
 
 def _struct_misfits(column: Column, fields: Sequence[pa.Field], where: str) -> Iterator[str]:
     children = {fold(child.name): child for child in column.children}
+    folded = [fold(field.name) for field in fields]
+    yield from (f"column {where}: field {name} is there twice" for name in _twice(folded))
     for field in fields:
         child = children.get(fold(field.name))
         if child is None:

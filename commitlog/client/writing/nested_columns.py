@@ -6,7 +6,7 @@ table has, and where it is told the type of a column it cuts what is in it: 1.5 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, zip_longest
 from typing import Any, TypeAlias
 
@@ -27,6 +27,8 @@ Make: TypeAlias = "Callable[[Sequence[Any], Column | None], pa.Array]"
 def nested_array(name: str, values: Iterable[Any], column: Column, make: Make) -> pa.Array:
     """The array of a nested column's values: dicts for structs, iterables for lists, either for maps, there of pairs.
 
+    No iterators: what they hold is gone when the rows are tried again with the table as it is by then.
+
     Args:
         name: what the column is called in messages.
         values: one for each row.
@@ -36,7 +38,7 @@ def nested_array(name: str, values: Iterable[Any], column: Column, make: Make) -
     Raises:
         DataFileError: a value has not the column's shape.
     """
-    given = [None if is_missing(each) else each for each in values]
+    given = [None if is_missing(each) else _plain(each) for each in values]
     if all(each is None for each in given):
         return pa.nulls(len(given), file_schema([column]).field(0).type)
 
@@ -64,6 +66,10 @@ def nested_array(name: str, values: Iterable[Any], column: Column, make: Make) -
     )
 
 
+def _plain(value: Any) -> Any:
+    return value.as_py() if isinstance(value, pa.Scalar) else value
+
+
 def _structs(name: str, given: Sequence[Any], column: Column, part: Make) -> pa.Array:
     for value in given:
         if value is not None and not isinstance(value, Mapping):
@@ -72,6 +78,9 @@ def _structs(name: str, given: Sequence[Any], column: Column, part: Make) -> pa.
     names = list(dict.fromkeys(key for value in given for key in value or ())) or [
         child.name for child in column.children
     ]
+    for key in names:
+        if not isinstance(key, str):
+            raise DataFileError(f"column {name}: the name of a field must be a text, not {shown(key)}")
     fields = [part([None if each is None else each.get(key) for each in given], known.get(fold(key))) for key in names]
     return pa.StructArray.from_arrays(fields, names, mask=pa.array([each is None for each in given]))
 
@@ -88,7 +97,8 @@ def _pairs(name: str, value: Any) -> list[tuple[Any, Any]]:
 
 
 def _items(name: str, value: Any) -> Sequence[Any] | np.ndarray:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    is_one = isinstance(value, str | bytes | Mapping | Iterator) or getattr(value, "ndim", 1) == 0
+    if is_one or not isinstance(value, Iterable):
         raise DataFileError(f"column {name}: {shown(value)} is no list")
     return value if isinstance(value, list | np.ndarray) else list(value)
 

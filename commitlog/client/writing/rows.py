@@ -282,13 +282,13 @@ def _array(name: str, values: Any, column: Any) -> pa.Array:
     from commitlog.client.writing.misread import check_times
     from commitlog.client.writing.nested_columns import nested_array
 
-    kind = None if column is None else file_schema([column]).field(0).type
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if hasattr(values, "__arrow_c_stream__") and not _holds_objects(values):
         return pa.chunked_array(values)
     if column is not None and column.children:
         return nested_array(name, values, column, partial(_array, name))
+    kind = None if column is None else file_schema([column]).field(0).type
     try:
         array = pa.array(values)
     except (ValueError, TypeError, pa.ArrowNotImplementedError, OverflowError) as error:
