@@ -21,7 +21,13 @@ from commitlog.client.outcomes.repeats import check_repeat
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered, answered_before
 from commitlog.client.transaction import Transaction
 from commitlog.domain import model as m
-from commitlog.errors import CommitLogError, InvalidRequestError, KeyReusedError, OutcomeUnknownError
+from commitlog.errors import (
+    CommitLogError,
+    InvalidRequestError,
+    KeyReusedError,
+    OutcomeUnknownError,
+    ResultsTrimmedError,
+)
 from commitlog.observing.tracing import spans
 
 IN_FLIGHT_MAX = 10_000
@@ -178,8 +184,11 @@ class Submissions:
     def _first(self, proposal: m.Proposal, receipt: m.Receipt) -> m.Outcome | None:
         """What was decided under the key of a repeat."""
         if receipt.original_seq is not None:
-            return self._access.outcome_at(receipt.original_seq)
-        # The log has forgotten all but that it was; the catalog has not.
+            try:
+                return self._access.outcome_at(receipt.original_seq)
+            except ResultsTrimmedError:
+                pass
+        # The log has forgotten all but that it was, or its results were trimmed; the catalog has not.
         if proposal.writer_seq is not None:
             committed = self._access.committed_as(proposal.writer_id, proposal.writer_seq)
             if committed is not None:

@@ -19,6 +19,7 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProposalRejectedError,
     ProposalTooLargeError,
+    ResultsTrimmedError,
 )
 from commitlog.testing import InMemoryCommitLog
 
@@ -136,6 +137,23 @@ def test_commit_when_the_first_answer_cannot_be_looked_up_then_unknown_and_the_f
     tx = appending(log, writer_id="w", writer_seq=1)
     with pytest.raises(OutcomeUnknownError):
         tx.commit()
+    assert len(files()) == 2
+
+
+def test_commit_when_the_results_of_the_first_answer_are_trimmed_then_it_is_told_by_what_the_catalog_knows(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch, files: Callable[[], list[Path]]
+) -> None:
+    first = log.append("t", [{"id": 0}], writer_id="w", writer_seq=1)
+    assert first is not None
+
+    def fails(seq: int) -> None:
+        raise ResultsTrimmedError("log", seq=10, archive="a", asked_seq=seq)
+
+    monkeypatch.setattr(log._memory, "outcome_at", fails)
+    known = log._memory.outcomes[first.seq - 1].replace(proposal=None)
+    monkeypatch.setattr(log._memory, "committed_as", lambda writer_id, writer_seq: known)
+    again = appending(log, writer_id="w", writer_seq=1).commit()
+    assert (again.is_repeat, again.snapshot_id) == (True, first.snapshot_id)
     assert len(files()) == 2
 
 
