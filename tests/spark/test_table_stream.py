@@ -98,11 +98,15 @@ def test_stream_when_its_table_was_made_anew_then_says_so_and_a_new_stream_begin
         tx.drop_table(TABLE)
     with log.transaction() as tx:
         tx.create_table(TABLE, {"id": "int64"})
+    seen(log, tx.outcome)
+    message = f"another table than at snapshot {mine['snapshot']}.*startingSnapshot=full"
+    running = reader(options)
+    with pytest.raises(ConfigurationError, match=message):
+        step(running, mine)
     last = put(log, 3)
-    with pytest.raises(
-        ConfigurationError, match=f"another table than at snapshot {mine['snapshot']}.*startingSnapshot=full"
-    ):
-        step(reader(options), mine)
+    for stream in (running, reader(options)):
+        with pytest.raises(ConfigurationError, match=message):
+            step(stream, mine)
     for start in ({"from": "full"}, {"snapshot": 0}):
         assert step(reader(options), start) == ({"snapshot": last}, [3])
 

@@ -121,6 +121,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._limits.smallest if is_limited else None
         changed = changes.snapshots(deletes=self._changes, limit=most)
         if not changed:
+            # From here on nobody looks at what the name was before.
+            self._check_same(table, self._unchanged_upto(after))
             self._unchanged = (after, head)
             return head if self._is_fading(after, head) else after
         if most is None:
