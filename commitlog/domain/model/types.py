@@ -355,7 +355,11 @@ def _json(value: RowValue, _: ColumnType) -> RowValue:
     """Text is JSON's own; all else is what JSON is made of."""
     if isinstance(value, str):
         try:
-            json.dumps(json.loads(value, parse_constant=_no_constant), ensure_ascii=False).encode()
+            value.encode()
+            found = _FROM_JSON.decode(value)
+            if "\\u" in value:
+                # Which may say half a letter.
+                _TO_JSON.encode(found).encode()
         except (ValueError, RecursionError):
             raise ValueError("is no JSON text") from None
     return value
@@ -363,6 +367,11 @@ def _json(value: RowValue, _: ColumnType) -> RowValue:
 
 def _no_constant(name: str) -> object:
     raise ValueError(name)
+
+
+# Made once: to make them takes longer than most texts do.
+_FROM_JSON = json.JSONDecoder(parse_constant=_no_constant)
+_TO_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 def _uuid(value: RowValue, _: ColumnType) -> str:
