@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from commitlog.client.tables.values import is_missing
+from commitlog.client.tables.values import is_list, is_missing
 from commitlog.domain.model.types import ColumnType
 
 
@@ -23,7 +23,7 @@ def doubtful(values: Mapping[str, Any]) -> list[str]:
 def _holds_doubtful(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_holds_doubtful(inner) for each in value.items() for inner in each)
-    if isinstance(value, list | tuple):
+    if is_list(value):
         return any(_holds_doubtful(item) for item in value)
     return is_naive(value) or _is_bytes(value) or _is_not_finite(value)
 
@@ -59,7 +59,7 @@ def mistaken(data_type: ColumnType, value: Any) -> str | None:
         parts = [(by_name[name], each) for name, each in value.items() if name in by_name]
     elif isinstance(value, Mapping) and len(inner) == 2:
         parts = [part for pair in value.items() for part in zip(inner, pair, strict=True)]
-    elif isinstance(value, list | tuple) and len(inner) == 1:
+    elif is_list(value) and len(inner) == 1:
         parts = [(inner[0], item) for item in value]
     return next((found for kind, part in parts if (found := mistaken(kind, part)) is not None), None)
 

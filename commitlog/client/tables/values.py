@@ -49,9 +49,14 @@ def row_value(value: Any) -> RowValue:
         return _interval_text(*value)
     if isinstance(value, Mapping):
         return {str(key): row_value(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | set) or (hasattr(value, "dtype") and getattr(value, "ndim", 1) != 0):
+    if is_list(value):
         return [row_value(item) for item in value]
     return scalar(value)
+
+
+def is_list(value: Any) -> bool:
+    """Whether a row has a value as a list: one of Python's, or an array of NumPy's."""
+    return isinstance(value, list | tuple | set) or (hasattr(value, "dtype") and getattr(value, "ndim", 1) != 0)
 
 
 def scalar(value: Any) -> Scalar:
