@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyroaring import FrozenBitMap64
 
@@ -54,6 +55,23 @@ def test_delete_when_rows_are_in_more_places_than_a_proposal_names_then_are_brou
     again = table.delete(("score", "in", [each / 2 for each in range(0, 400, 3)]), key="clean:1")
     assert again is not None
     assert again.snapshot_id == outcome.snapshot_id
+
+
+def test_delete_when_rows_to_stay_are_what_no_append_takes_then_they_stay_as_they_are(
+    log: InMemoryCommitLog, tmp_path: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("t", {"n": "int64", "v": "json"})
+    source = str(tmp_path / "given.parquet")
+    pq.write_table(pa.table({"n": [0, 1, 2] * 20_000, "v": ["no JSON"] * 60_000}), source)
+    log.append("t", files=[source])
+    before, table = log.head_snapshot_id(), log.table("t")
+    outcome = table.delete(("n", "=", 0))
+    assert outcome is not None
+    assert outcome.snapshot_id > before + 1, "the file was rewritten before"
+    assert table.scan().to_arrow()["v"].to_pylist() == ["no JSON"] * 40_000
+    table.restore(before)
+    assert table.scan().count() == 60_000
 
 
 def test_delete_when_a_file_changes_while_rows_are_brought_together_then_looks_for_them_again(

@@ -36,6 +36,7 @@ class Fit:
     bounded: the columns whose bounds the footer has.
     is_same: whether the rows have just these columns, and any value of these types may be in them.
     stores_schema: whether the footer has Arrow's schema too: Parquet's own leaves no type but ids in doubt.
+    is_read: whether they are rows of the table's own files, which stay what they are.
     """
 
     table: TableDefinition
@@ -46,6 +47,7 @@ class Fit:
     bounded: list[str]
     is_same: bool
     stores_schema: bool
+    is_read: bool
 
     def apply(self, rows: pa.Table) -> pa.Table:
         """The rows as they are written.
@@ -64,8 +66,8 @@ class Fit:
             values = pa.chunked_array([missing(column, rows.num_rows, data_type, is_read=False)])
         else:
             values = rows.column(source)
-            if values.type != data_type or is_checked(column):
-                values = _cast(values, column, data_type)
+            if values.type != data_type or (is_checked(column) and not self.is_read):
+                values = _cast(values, column, data_type, is_read=self.is_read)
         if not column.nullable and values.null_count:
             raise DataFileError(
                 f"column {column.name} of table {self.table.name} may not be NULL, but {values.null_count} of the rows are"
@@ -73,15 +75,15 @@ class Fit:
         return values
 
 
-def fit(given: pa.Schema, table: TableDefinition) -> Fit:
-    """How rows with these columns are written to a table.
+def fit(given: pa.Schema, table: TableDefinition, *, is_read: bool = False) -> Fit:
+    """How rows with these columns are written to a table; see `Fit` for ``is_read``.
 
     Raises:
         DataFileError: they do not fit; the message lists every column that does not.
     """
     global _kept
     for kept in _kept:
-        if kept.table is table and kept.given.equals(given):
+        if kept.table is table and kept.is_read == is_read and kept.given.equals(given):
             return kept
     schema = file_schema(table.columns)
     _check(given, table)
@@ -95,8 +97,10 @@ def fit(given: pa.Schema, table: TableDefinition) -> Fit:
         sources,
         flat,
         bounded=bounded_columns(table.columns),
-        is_same=schema.equals(given) and all(column.nullable and not is_checked(column) for column in table.columns),
+        is_same=schema.equals(given)
+        and all(column.nullable and (is_read or not is_checked(column)) for column in table.columns),
         stores_schema=any(column.type.name == "uuid" for column in table.all_columns()),
+        is_read=is_read,
     )
     # Of several threads that keep something at once, one may be forgotten.
     _kept = (made, *_kept[: KEPT_MAX - 1])
@@ -106,11 +110,11 @@ def fit(given: pa.Schema, table: TableDefinition) -> Fit:
 _kept: tuple[Fit, ...] = ()
 
 
-def _cast(values: pa.ChunkedArray, column: Column, data_type: pa.DataType) -> pa.ChunkedArray:
+def _cast(values: pa.ChunkedArray, column: Column, data_type: pa.DataType, *, is_read: bool) -> pa.ChunkedArray:
     if data_type == pa.uuid() and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         values = _uuids(values, column)
     try:
-        chunks = [conformed(chunk, column, data_type, by_name, is_read=False) for chunk in values.chunks]
+        chunks = [conformed(chunk, column, data_type, by_name, is_read=is_read) for chunk in values.chunks]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataFileError(f"column {column.name} ({column.type}): {error}") from None
     return pa.chunked_array(chunks, data_type)

@@ -83,7 +83,7 @@ class Restoration:
         if not gone and not back:
             return
         reader = FileReader(then.definition.columns, ())
-        fitting, folder = fit(reader.schema, now.definition), now.path.rstrip("/")
+        fitting, folder = fit(reader.schema, now.definition, is_read=True), now.path.rstrip("/")
         files = write_rows(reader.tables(map(rows_left, back)), fitting, folder)
         transaction.remove_unless_committed(str(self._name), folder, [f"{folder}/{file.path}" for file in files])
         transaction.read(str(self._name))

@@ -137,7 +137,7 @@ def _written(table: CatalogTable, files: Iterable[tuple[CatalogFile, RowsOfFile]
     """Rows of files as new files, which carry the rows' ids."""
     columns = (*table.definition.columns, _ROW_ID_COLUMN)
     reader = FileReader(columns, ())
-    fitting = fit(reader.schema, table.definition.replace(columns=columns))
+    fitting = fit(reader.schema, table.definition.replace(columns=columns), is_read=True)
     written = write_rows(_pieces(reader, files), fitting, table.path.rstrip("/"))
     return [each.replace(statistics=_of_columns(each.statistics)) for each in written]
 
