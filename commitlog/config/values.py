@@ -75,7 +75,7 @@ def _place(value: object, where: str) -> str:
         url = _text(value, where)
         scheme, _, path = url.partition("://")
         is_plain = scheme == scheme.lower() and not {"", ".", ".."}.intersection(path.rstrip("/").split("/"))
-        if scheme != "file" and not is_plain:
+        if scheme not in ("file", "hdfs") and not is_plain:
             raise ConfigurationError(
                 f"{where} is {value}: write it in its plain form, such as s3://bucket/folder, without empty parts, . and .."
             )
