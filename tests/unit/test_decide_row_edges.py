@@ -243,9 +243,9 @@ def test_a_row_that_a_handler_kept_and_a_later_change_names_then_the_snapshot_ch
 ) -> None:
     log = made("handler:h", lambda kind, committed, proposed: committed)
     log.commit(insert(id=3, v="c"))
-    outcome = log.propose(insert(id=4, v="c"), later, base=2)
-    assert [(each.ended_row_id, each.row_id) for each in outcome.effects] == [(None, None), effect]
-    assert images(log) == {"1": "a", "2": "b", **left}
+    outcome = log.propose(update(1, v="z"), insert(id=4, v="c"), later, base=2)
+    assert [(each.ended_row_id, each.row_id) for each in outcome.effects] == [(0, 0), (None, None), effect]
+    assert images(log) == {"1": "z", "2": "b", **left}
     log.check_replay()
 
 
