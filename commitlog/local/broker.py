@@ -30,6 +30,7 @@ from commitlog.local.processes import (
     DirectoryLock,
     find_processes,
     free_port,
+    has_lost_port,
     is_listening,
     stop_processes,
     wait_until_ready,
@@ -189,9 +190,8 @@ class EmbeddedBroker:
                 "Kafka", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log()
             )
         except LocalRuntimeError:
-            if self.pid is not None or free_port(self._port) == self._port:
+            if not has_lost_port(self.pid, self._port):
                 raise
-            # Somebody began to listen there after we had looked.
             self._launch()
 
     def _write_configuration(self) -> None:

@@ -31,6 +31,7 @@ from commitlog.local.processes import (
     DirectoryLock,
     find_processes,
     free_port,
+    has_lost_port,
     is_listening,
     stop_processes,
     wait_until_ready,
@@ -183,9 +184,8 @@ class EmbeddedPostgres:
                 "PostgreSQL", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self.log_file
             )
         except LocalRuntimeError:
-            if self.pid is not None or free_port(self._port) == self._port:
+            if not has_lost_port(self.pid, self._port):
                 raise
-            # Somebody began to listen there after we had looked.
             self._launch()
 
     def _initialise(self, programs: Path, account: pwd.struct_passwd | None) -> None:

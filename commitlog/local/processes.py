@@ -91,6 +91,11 @@ def _can_listen(port: int) -> bool:
     return True
 
 
+def has_lost_port(pid: int | None, port: int) -> bool:
+    """Whether a server has ended since somebody else began to listen at its port after that was looked at."""
+    return pid is None and not _can_listen(port)
+
+
 def is_listening(port: int) -> bool:
     """Whether a server accepts connections on the port."""
     with socket.socket() as probe:

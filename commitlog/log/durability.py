@@ -37,12 +37,14 @@ def weaknesses(settings: Settings) -> list[Weakness]:
     """
     admin = make_admin(settings)
     brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
+    # A service looks when it begins; they may have been set otherwise since.
+    wrong = wrong_settings(settings, admin, wanted_topics(settings.log, 1, 0))
+    found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
     if brokers < REPLICAS:
         what = f"Kafka has {_counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
         advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"
-        return [*_wrong(settings), Weakness(what, advice, is_note=True)]
+        return [*found, Weakness(what, advice, is_note=True)]
     topics = topics_of(settings.log)
-    found = _wrong(settings)
     for name, values in described(settings, admin, (topics.proposals, topics.results)).items():
         replicas = _replicas(settings, name)
         if replicas < REPLICAS:
@@ -53,16 +55,6 @@ def weaknesses(settings: Settings) -> list[Weakness]:
         if values.get(UNCLEAN_SETTING) == "true":
             found.append(_setting(name, UNCLEAN_SETTING, values, "false"))
     return found
-
-
-def _wrong(settings: Settings) -> list[Weakness]:
-    """How topics were set since the service looked, which it does when it begins."""
-    wanted = wanted_topics(settings.log, 1, 0)
-    return [
-        Weakness(wrong.what, wrong.command, is_note=False)
-        for name, found in described(settings, make_admin(settings), wanted).items()
-        for wrong in wrong_settings(name, wanted[name][1], found)
-    ]
 
 
 def _replicas(settings: Settings, topic: str) -> int:

@@ -171,9 +171,8 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
                 f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}. Partitions of "
                 "a log cannot be changed: use another name for another log"
             )
-    for name, found in described(settings, admin, wanted).items():
-        for wrong in wrong_settings(name, wanted[name][1], found):
-            raise ConfigurationError(f"{wrong.what}: {wrong.command}")
+    if wrong := wrong_settings(settings, admin, wanted):
+        raise ConfigurationError(f"{wrong[0].what}: {wrong[0].command}")
 
 
 class WrongSetting(NamedTuple):
@@ -183,8 +182,15 @@ class WrongSetting(NamedTuple):
     command: str
 
 
-def wrong_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> Iterator[WrongSetting]:
-    """How a topic is set otherwise than it must be."""
+def wrong_settings(
+    settings: Settings, admin: AdminClient, wanted: Mapping[str, tuple[int, dict[str, str]]]
+) -> list[WrongSetting]:
+    """How topics are set otherwise than they must be; raises as `described`."""
+    found = described(settings, admin, wanted)
+    return [wrong for name, given in found.items() for wrong in _wrong_settings(name, wanted[name][1], given)]
+
+
+def _wrong_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> Iterator[WrongSetting]:
     for key, value in wanted.items():
         actual = found.get(key)
         if key == "segment.ms" or actual is None or actual == value:

@@ -327,15 +327,20 @@ def test_append_when_the_table_is_altered_meanwhile_then_a_stream_is_not_read_ag
     assert len(rows_in(log, table)) == 6
 
 
-@pytest.mark.parametrize("rows", [[{"n": 2**40}], WIDE, WIDE.to_pandas()], ids=["plain", "arrow", "pandas"])
-def test_append_when_another_program_has_widened_a_column_then_takes_what_fits_it_now(
-    log: CommitLog, other: CommitLog, table: str, rows: Any
-) -> None:
+def widened_meanwhile(log: CommitLog, other: CommitLog, table: str) -> None:
+    """A table that one program appends to, and whose column another one widens then."""
     with log.transaction() as tx:
         tx.create_table(table, {"n": "int32"})
     log.append(table, [{"n": 1}])
     with other.transaction() as tx:
         tx.alter(table).set_type("n", "int64")
+
+
+@pytest.mark.parametrize("rows", [[{"n": 2**40}], WIDE, WIDE.to_pandas()], ids=["plain", "arrow", "pandas"])
+def test_append_when_another_program_has_widened_a_column_then_takes_what_fits_it_now(
+    log: CommitLog, other: CommitLog, table: str, rows: Any
+) -> None:
+    widened_meanwhile(log, other, table)
     log.append(table, rows)
     assert sorted(log.table(table).scan().to_arrow()["n"].to_pylist()) == [1, 2**40]
     with pytest.raises(DataFileError, match="n"):
@@ -346,17 +351,12 @@ def test_append_when_another_program_has_widened_a_column_then_takes_what_fits_i
 def test_append_when_a_stream_does_not_fit_what_another_program_has_altered_since_then_the_next_one_does(
     log: CommitLog, other: CommitLog, table: str
 ) -> None:
-    with log.transaction() as tx:
-        tx.create_table(table, {"n": "int32"})
-    log.append(table, [{"n": 1}])
-    with other.transaction() as tx:
-        tx.alter(table).set_type("n", "int64")
-    wide = pa.table({"n": [2**40]})
+    widened_meanwhile(log, other, table)
     taken = 0
     for _ in range(2):
         # Who has not heard of it yet is refused once: a stream is not read again.
         with suppress(DataFileError):
-            log.append(table, wide.to_reader())
+            log.append(table, WIDE.to_reader())
             taken += 1
     assert taken > 0
     assert sorted(log.table(table).scan().to_arrow()["n"].to_pylist()) == [1] + [2**40] * taken

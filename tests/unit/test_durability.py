@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from commitlog.config import Settings
-from commitlog.log import durability
+from commitlog.log import durability, topic_settings
 from commitlog.log.durability import weaknesses
 
 GOOD = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
@@ -32,7 +32,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         },
     )
     monkeypatch.setattr(durability, "make_admin", lambda settings: admin)
-    monkeypatch.setattr(durability, "described", described)
+    for each in (durability, topic_settings):
+        monkeypatch.setattr(each, "described", described)
     return cluster
 
 

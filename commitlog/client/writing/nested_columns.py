@@ -7,7 +7,7 @@ table has, and where it is told the type of a column it cuts what is in it: 1.5 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate, chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,9 +52,8 @@ def nested_array(name: str, values: Iterable[Any], column: Column, make: Make) -
     is_map = column.type.name == "map"
     rows = [None if each is None else _pairs(name, each) if is_map else _items(name, each) for each in given]
     ends = [0, *accumulate(0 if row is None else len(row) for row in rows)]
-    starts = pa.array(
-        [None if row is None else start for row, start in zip_longest(rows, ends, fillvalue=())], pa.int32()
-    )
+    begins = [None if row is None else begin for row, begin in zip(rows, ends[:-1], strict=True)]
+    starts = pa.array([*begins, ends[-1]], pa.int32())
     items = _joined([row for row in rows if row is not None])
     if not is_map:
         return pa.ListArray.from_arrays(starts, part(items, column.children[0]))
