@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import duckdb
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +47,16 @@ def loaded_with(tree: ast.Module) -> Iterator[str]:
             yield from (each.name.partition(".")[0] for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module.partition(".")[0]
+
+
+def test_duckdb_when_it_gives_times_then_what_it_imports_comes_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with duckdb.connect() as connection:
+        monkeypatch.setitem(sys.modules, "pytz", None)
+        with pytest.raises(duckdb.Error, match="'pytz' failed to import"):
+            connection.execute("SELECT now()").fetchall()
+    assert "pytz" in TOLD_BY["duckdb"]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "commitlog").rglob("*.py")), ids=lambda path: path.stem)
