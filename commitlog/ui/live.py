@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from commitlog.ui.overview import new_rows, overview_part
+from commitlog.ui.overview import newest_rows, overview_part
 from commitlog.ui.pulse import Beat
 from commitlog.ui.site import Site
 
@@ -22,18 +22,19 @@ class Live:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._listeners: set[_Listener] = set()
+        self._listeners: dict[_Listener, int] = {}
+        """Each with the newest outcome that it was sent."""
 
     def tell(self, beat: Beat) -> None:
         """Draw a beat for all who look."""
         listeners = tuple(self._listeners)
         if not listeners:
             return
-        text = event("overview", overview_part(self._site))
-        if beat.rows:
-            text += event("outcome", new_rows(self._site, beat))
-        for loop, queue in listeners:
-            loop.call_soon_threadsafe(_offer, queue, text)
+        overview = event("overview", overview_part(self._site))
+        # What readers see by now, not what was decided in this second: they may be behind.
+        seq, rows = newest_rows(self._site)
+        for listener in listeners:
+            listener[0].call_soon_threadsafe(self._offer, listener, overview, seq, event("outcome", rows))
 
     @property
     def is_full(self) -> bool:
@@ -53,20 +54,22 @@ class Live:
     @contextmanager
     def _listening(self) -> Iterator[asyncio.Queue[str]]:
         listener = (asyncio.get_running_loop(), asyncio.Queue[str](QUEUED_MAX))
-        self._listeners.add(listener)
+        self._listeners[listener] = 0
         try:
             yield listener[1]
         finally:
-            self._listeners.discard(listener)
+            del self._listeners[listener]
+
+    def _offer(self, listener: _Listener, overview: str, seq: int, rows: str) -> None:
+        told = self._listeners.get(listener)
+        # Who does not keep up misses beats, and sees the newest again when there is room.
+        if told is None or listener[1].full():
+            return
+        listener[1].put_nowait(overview + (rows if seq > told else ""))
+        self._listeners[listener] = seq
 
 
 def event(name: str, data: str) -> str:
     """An event of several lines as it is sent."""
     lines = "".join(f"data: {line}\n" for line in data.splitlines())
     return f"event: {name}\n{lines}\n"
-
-
-def _offer(queue: asyncio.Queue[str], text: str) -> None:
-    # Who does not keep up misses beats, and sees the newest again when there is room.
-    if not queue.full():
-        queue.put_nowait(text)

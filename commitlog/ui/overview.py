@@ -16,6 +16,7 @@ from commitlog.ui.pulse import BEATS_KEPT, OUTCOMES_KEPT, Beat
 from commitlog.ui.site import Site
 
 NEWEST = 8
+ROWS_TOLD_MAX = 20
 
 
 def overview_page(site: Site, request: Request) -> Response:
@@ -35,10 +36,10 @@ def overview_part(site: Site) -> str:
     return site.templates.get_template("overview_live.html").render(measured(site))
 
 
-def new_rows(site: Site, beat: Beat) -> str:
-    """The rows of the log's page for what a beat brought, as far as readers see it."""
-    entries = site.contents().history(HistoryFilter(before_seq=beat.rows[0] + 1, limit=len(beat.rows)))
-    return site.templates.get_template("new_rows.html").render(entries=entries)
+def newest_rows(site: Site) -> tuple[int, str]:
+    """The newest outcome that readers see, 0 for none, and the rows of the log's page for it and those before it."""
+    entries = site.contents().history(HistoryFilter(limit=ROWS_TOLD_MAX))
+    return entries[0].seq if entries else 0, site.templates.get_template("new_rows.html").render(entries=entries)
 
 
 def measured(site: Site) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from commitlog.errors import CommitLogError
 BEAT_S = 1.0
 BEATS_KEPT = 120
 OUTCOMES_KEPT = 1_000
-ROWS_TOLD_MAX = 20
 RETRY_S = 2.0
 
 _FOLLOWING = "the log cannot be followed"
@@ -43,7 +42,6 @@ class Beat:
         undecided: proposals that wait for their decision.
         undecided_s: for how long the first of them has waited, as far as was looked, in seconds.
         head: the newest snapshot that readers see; None as long as nobody answers.
-        rows: the seqs of the newest outcomes in it, the newest first.
     """
 
     decided: int = 0
@@ -56,7 +54,6 @@ class Beat:
     undecided: int = 0
     undecided_s: float = 0.0
     head: int | None = None
-    rows: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,7 +61,6 @@ class _Second:
     decided: int = 0
     committed: int = 0
     latencies_ms: list[int] = field(default_factory=list)
-    seqs: deque[int] = field(default_factory=lambda: deque(maxlen=ROWS_TOLD_MAX))
 
 
 class Pulse:
@@ -157,7 +153,6 @@ class Pulse:
         with self._lock:
             second = self._second
             second.decided += 1
-            second.seqs.append(outcome.seq)
             self._seq = outcome.seq
             self._kept.append((outcome.verdict.value, tuple({each.kind.value for each in outcome.conflicts})))
             if created_at_ms:
@@ -192,7 +187,6 @@ class Pulse:
                 undecided=undecided,
                 undecided_s=max(0.0, now_s - self._sent[0][1]) if self._sent else 0.0,
                 head=self._head,
-                rows=tuple(reversed(second.seqs)),
             )
             self._beats.append(found)
             return found

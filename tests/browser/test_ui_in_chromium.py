@@ -157,6 +157,45 @@ def test_overview_when_something_is_decided_then_shows_it_by_itself(
     assert page.complaints() == []
 
 
+def test_log_when_outcomes_come_then_each_is_there_once_and_none_is_missing(
+    page: Page, address: str, tmp_path: Path
+) -> None:
+    shown = "[...document.querySelectorAll('a.row')].map((link) => Number(link.textContent))"
+    older = "[...document.querySelectorAll('[data-older]')].map((link) => !link.parentElement.hidden && link.href)[0]"
+    page.shape(width=1180, height=900, scheme="light")
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        app = create_app(own, name="main", hosts=LOCAL_HOSTS)
+        with listening("127.0.0.1", 0) as taken, served(app, taken):
+            own_address = address_of("127.0.0.1", taken.getsockname()[1])
+
+            def commit(count: int) -> None:
+                for _ in range(count):
+                    with own.transaction() as tx:
+                        tx.create_schema(f"s{own.last_seq()}")
+
+            # The first one of all, in a list that is empty.
+            page.open(own_address)
+            commit(1)
+            page.wait_for(f"{shown}.length === 1")
+            assert page.value("document.querySelector('[data-empty]').checkVisibility()") is False
+            # What was decided in the second in which the page is opened is on it, and in what comes.
+            for last in (3, 5):
+                commit(1)
+                page.open(own_address + "log")
+                commit(1)
+                page.wait_for(f"{shown}[0] === {last}")
+                assert page.value(shown) == list(range(last, 0, -1))
+                assert page.value(older) is False
+            # More than are told of one beat.
+            commit(95)
+            page.wait_for(f"{shown}[0] === 100")
+            seen = page.value(shown)
+            assert seen == list(range(100, 100 - len(seen), -1))
+            assert page.value(older) == f"{own_address}log?before={seen[-1]}"
+            page.open(address + "health")  # Nobody follows a server that ends.
+    assert page.complaints() == []
+
+
 def test_log_when_keys_are_pressed_then_searches_and_goes_along_the_rows(
     page: Page, address: str, log: InMemoryCommitLog
 ) -> None:

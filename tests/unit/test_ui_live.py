@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from looked_at import busy_log
 
-from commitlog.catalog.history import HistoryFilter
+from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
 from commitlog.errors import CatalogUnavailableError
@@ -20,7 +22,8 @@ from commitlog.ui.drawing.lanes import NARROW, WIDE, LaneShape, draw_lanes
 from commitlog.ui.drawing.plots import draw_plot, nice_above
 from commitlog.ui.drawing.times import draw_times
 from commitlog.ui.live import Live, event
-from commitlog.ui.pulse import ROWS_TOLD_MAX, Beat, Pulse
+from commitlog.ui.overview import ROWS_TOLD_MAX
+from commitlog.ui.pulse import Beat, Pulse
 from commitlog.ui.site import Site
 from commitlog.ui.words import NOT_KNOWN, age, make_environment, number, printable, shorten, size
 
@@ -43,7 +46,6 @@ def test_beat_when_outcomes_came_then_counts_them_and_begins_anew(log: InMemoryC
     beat = pulse.beat(committed)
     assert (beat.decided, beat.committed, beat.visible) == (len(log.outcomes), committed, committed)
     assert (beat.lag, beat.head) == (0, committed)
-    assert beat.rows[0] == len(log.outcomes)
     assert beat.latency_p50_ms is not None
     assert pulse.beat(committed) == Beat(head=committed)
     assert pulse.verdicts() == {"COMMITTED": committed, "REJECTED": len(log.outcomes) - committed}
@@ -79,16 +81,6 @@ def test_beat_when_nobody_answers_then_the_head_stays_and_the_lag_grows(log: InM
     pulse.take(log.outcomes[-3])
     beat = pulse.beat(None)
     assert (beat.head, beat.visible, beat.lag) == (3, 0, 1)
-
-
-def test_beat_when_more_came_than_a_page_shows_then_names_the_newest(log: InMemoryCommitLog) -> None:
-    pulse = Pulse(log)
-    for _ in range(5):
-        for outcome in log.outcomes:
-            pulse.take(outcome)
-    beat = pulse.beat(0)
-    assert beat.decided == 5 * len(log.outcomes)
-    assert len(beat.rows) == ROWS_TOLD_MAX
 
 
 def test_pulse_when_it_begins_then_knows_what_was_decided_before(log: InMemoryCommitLog) -> None:
@@ -161,6 +153,52 @@ def test_live_when_a_beat_comes_then_whoever_looks_is_sent_it_drawn(log: InMemor
     assert "<script>" not in beat
     assert quiet.startswith(":")
     assert not live._listeners
+
+
+class _Behind:
+    """What readers see who are behind."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        self.applied_seq = 0
+
+    def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
+        seen = [each for each in self._contents.history(replace(asked, limit=None)) if each.seq <= self.applied_seq]
+        return seen[: asked.limit]
+
+
+def test_live_when_readers_are_behind_then_rows_are_sent_when_they_see_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        behind = _Behind(own.contents())
+        monkeypatch.setattr(own, "contents", lambda: behind)
+        live = Live(Site(own, make_environment(log_name="main", pages=()), Pulse(own)))
+
+        async def sent_by_a_beat(stream: AsyncIterator[str]) -> list[int]:
+            await asyncio.to_thread(live.tell, Beat())
+            return [int(seq) for seq in re.findall(r'"row" href="/outcome/(\d+)"', await anext(stream))]
+
+        async def looked() -> list[list[int]]:
+            stream = live.events()
+            await anext(stream)
+            sent = [await sent_by_a_beat(stream)]
+            for number in range(ROWS_TOLD_MAX + 5):
+                with own.transaction() as tx:
+                    tx.create_schema(f"s{number}")
+            sent.append(await sent_by_a_beat(stream))
+            for seq in (2, 2, ROWS_TOLD_MAX + 5):
+                behind.applied_seq = seq
+                sent.append(await sent_by_a_beat(stream))
+            later = live.events()
+            await anext(later)
+            sent.append(await sent_by_a_beat(later))
+            for each in (stream, later):
+                await each.aclose()  # type: ignore[attr-defined]
+            return sent
+
+        newest = list(range(ROWS_TOLD_MAX + 5, 5, -1))
+        assert asyncio.run(looked()) == [[], [], [2, 1], [], newest, newest]
 
 
 def test_live_when_somebody_does_not_keep_up_then_beats_are_left_out(log: InMemoryCommitLog) -> None:

@@ -11,13 +11,30 @@ function listen() {
   for (const region of regions) {
     source.addEventListener(region.dataset.live, (event) => { region.innerHTML = event.data; });
   }
-  if (rows) source.addEventListener("outcome", (event) => {
-    rows.insertAdjacentHTML("afterbegin", event.data);
-    while (rows.children.length > Number(rows.dataset.liveRows)) rows.lastElementChild.remove();
-  });
+  if (rows) source.addEventListener("outcome", (event) => putOnTop(rows, event.data));
   source.onopen = () => { if (state) state.textContent = "live"; };
   source.onerror = () => { if (state) state.textContent = "not connected, trying again"; };
   addEventListener("pagehide", () => source.close());
+}
+
+// The newest rows, of which those come on top that are not there. The list has no holes: where some are missing in between,
+// what was shown goes, and the link to older ones begins where the list ends.
+function putOnTop(rows, html) {
+  const seqOf = (row) => (row ? Number(row.querySelector("a.row").textContent) : 0);
+  const told = document.createElement("tbody");
+  told.innerHTML = html;
+  const newest = seqOf(rows.firstElementChild);
+  const came = [...told.children].filter((row) => seqOf(row) > newest);
+  if (!came.length) return;
+  if (seqOf(came.at(-1)) > newest + 1) rows.replaceChildren();
+  rows.prepend(...came);
+  while (rows.children.length > Number(rows.dataset.liveRows)) rows.lastElementChild.remove();
+  rows.closest(".scroll").hidden = false;
+  for (const each of document.querySelectorAll("[data-empty]")) each.hidden = true;
+  const older = document.querySelector("[data-older]");
+  if (!older) return;
+  older.href = `/log?before=${seqOf(rows.lastElementChild)}`;
+  older.parentElement.hidden = seqOf(rows.lastElementChild) <= 1;
 }
 
 function takeKeys(event) {
