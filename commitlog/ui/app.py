@@ -20,6 +20,7 @@ from commitlog.errors import (
     CommitLogError,
     InvalidRequestError,
     OutcomeNotFoundError,
+    ResultsTrimmedError,
     SnapshotNotFoundError,
     TableNotFoundError,
 )
@@ -42,7 +43,13 @@ PAGES = (
     ("/sites", "Sites"),
     ("/health", "Health"),
 )
-_NOT_THERE = (InvalidRequestError, SnapshotNotFoundError, TableNotFoundError, OutcomeNotFoundError)
+_NOT_THERE = (
+    InvalidRequestError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    OutcomeNotFoundError,
+    ResultsTrimmedError,
+)
 _TITLES = {404: "Not here", 405: "This page only reads", 400: "Not understood"}
 
 

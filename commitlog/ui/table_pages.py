@@ -17,12 +17,12 @@ from commitlog.client.outcomes.describing import describe_change
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.errors import CommitLogError, TableNotFoundError
+from commitlog.errors import CommitLogError, ResultsTrimmedError, TableNotFoundError
 from commitlog.ui.drawing.lanes import NARROW, WIDE, draw_lanes
 from commitlog.ui.drawing.times import draw_times
 from commitlog.ui.log_pages import check_text, read_count
 from commitlog.ui.site import Site
-from commitlog.ui.words import printable
+from commitlog.ui.words import kinds, printable
 
 TABLES_COUNTED = 200
 HISTORY = 500
@@ -133,11 +133,20 @@ def _writers(entries: Sequence[HistoryEntry]) -> list[tuple[str, int, int]]:
 
 
 def _definitions(site: Site, entries: Sequence[HistoryEntry], table_id: int) -> list[tuple[HistoryEntry, list[str]]]:
-    """The commits that changed what the table is, each with what it did."""
+    """The commits that changed what the table is, each with what it did; by kinds alone where its results were trimmed."""
     told: list[tuple[HistoryEntry, list[str]]] = []
+    is_trimmed = False
     for entry in [each for each in entries if each.snapshot_id is not None and _DEFINING & {*each.change_kinds}]:
-        outcome = site.log.outcome_at(entry.seq) if len(told) < DEFINED_SHOWN else None
-        if outcome is not None and outcome.proposal is not None:
+        if len(told) == DEFINED_SHOWN:
+            break
+        try:
+            outcome = None if is_trimmed else site.log.outcome_at(entry.seq)
+        except ResultsTrimmedError:
+            # And so were those before it.
+            is_trimmed, outcome = True, None
+        if is_trimmed:
+            told.append((entry, [kinds((each,)) for each in entry.change_kinds if each in _DEFINING]))
+        elif outcome is not None and outcome.proposal is not None:
             pairs = zip(outcome.proposal.changes, outcome.effects, strict=True)
             own = [each for each, effect in pairs if effect.object_id == table_id and each.kind.value in _DEFINING]
             told.append((entry, [describe_change(each) for each in own]))

@@ -14,7 +14,12 @@ from starlette.testclient import TestClient
 
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
-from commitlog.errors import CatalogUnavailableError, LogUnavailableError, ProposalRejectedError
+from commitlog.errors import (
+    CatalogUnavailableError,
+    LogUnavailableError,
+    ProposalRejectedError,
+    ResultsTrimmedError,
+)
 from commitlog.ops.service.health import RelayHealth
 from commitlog.ops.service.links import LinkHealth
 from commitlog.sites.link import Link, LinkProgress
@@ -128,6 +133,19 @@ def test_pages_when_listed_then_each_marks_where_it_is(client: TestClient) -> No
         text = client.get(path).text
         assert f'<a href="{path}" aria-current="page">{name}</a>' in text
         assert text.count("aria-current") == 1
+
+
+def test_pages_when_results_were_trimmed_then_a_table_is_there_and_an_outcome_says_where_it_is(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trimmed(seq: int) -> m.Outcome | None:
+        raise ResultsTrimmedError("main", seq=99, archive="s3://kept/here", asked_seq=seq - 1)
+
+    monkeypatch.setattr(log, "outcome_at", trimmed)
+    client = TestClient(create_app(log, name="main", pulse=Pulse(log)), base_url="http://localhost")
+    told = outline(client, table_link("main", "flights")).text
+    assert re.search(r"snapshot 1 create table .*nightly-load", told)
+    assert "s3://kept/here" in outline(client, "/outcome/3", 404).text
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------
