@@ -60,7 +60,7 @@ def file_layer(config_file: Path | None, environment: Mapping[str, str]) -> Laye
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"the configuration file {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
     profiles = values.get("profile", {})
     if not isinstance(profiles, dict) or not all(isinstance(each, dict) for each in profiles.values()):
@@ -200,7 +200,7 @@ def section_of(section: str, layers: list[Layer], sources: dict[str, str]) -> di
 def _json_object(text: str, where: str) -> dict[str, object]:
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{where} is not valid JSON: {error}") from error
     if not isinstance(values, dict):
         raise ConfigurationError(f"{where} is no JSON object")

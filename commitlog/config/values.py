@@ -18,9 +18,10 @@ def _text(value: object, where: str) -> str:
 
 def _log_name(value: object, where: str) -> str:
     name = _text(value, where)
-    if len(name) > 200 or not all(letter.isascii() and (letter.isalnum() or letter in "._-") for letter in name):
+    is_plain = all(letter.isascii() and (letter.isalnum() or letter in "._-") for letter in name)
+    if len(name) > 200 or not is_plain or name in (".", ".."):
         raise ConfigurationError(
-            f"{where} must be up to 200 of a-z A-Z 0-9 . _ - (it names Kafka topics), not {value!r}"
+            f"{where} must be up to 200 of a-z A-Z 0-9 . _ - (it names Kafka topics and folders), not {value!r}"
         )
     return name
 

@@ -67,5 +67,7 @@ def test_command_then_prints_newer_or_conflict_and_winner() -> None:
     n1, n2 = sides(CONFLICT["c"][:2], CONFLICT["c"][2:])
     arguments = ["compare", text("N1", n1.triplet, D1), text("N2", n2.triplet, D2)]
     assert CliRunner().invoke(cli, ["digest", *arguments]).output == "conflict: N1 wins (rule 4)\n"
+    nested = CliRunner().invoke(cli, ["digest", arguments[0], "[" * 100_000, "{}"])
+    assert "the first side does not have the form" in str(nested.exception)
     answer = json.loads(CliRunner().invoke(cli, ["digest", *arguments, "--json"]).output)
     assert answer == {"conflict": True, "newer": "FIRST", "node": "N1", "rule": 4}

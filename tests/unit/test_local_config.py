@@ -133,6 +133,8 @@ def test_shown_when_there_are_passwords_then_masks_them() -> None:
         ("partitions", "0", "whole number"),
         ("kafka_port", "65536", "whole number from 0"),
         ("log", "a/b", "names Kafka topics"),
+        ("log", "..", "names Kafka topics and folders"),
+        ("genesis", "[" * 100_000, "is not valid JSON"),
         ("log", " ", "not empty"),
         ("database_url", "mysql://x", "must start with postgresql://"),
     ],
@@ -150,6 +152,8 @@ def test_load_when_a_value_is_wrong_then_names_the_setting_and_its_source(name: 
     [
         ("partition = 3", "unknown setting partition; known are log,"),
         ("partitions = [", "is not valid TOML"),
+        ("partitions = " + "[" * 5_000, "is not valid TOML"),
+        ("partitions = " + "1" * 5_000, "is not valid TOML"),
         ("partitions = true", "whole number"),
         ("kafka = 3", "must be a table"),
         ('profile = "prod"', "profile has settings below a name"),

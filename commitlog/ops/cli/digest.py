@@ -52,7 +52,7 @@ def read_side(text: str, what: str) -> Side:
         }
         made = Triplet(str(triplet["node"]), _whole(triplet["tick"]), _whole(triplet.get("stamp_ms", 0)))
         return Side(str(plain["node"]), made, entries)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MalformedRecordError(f"{what} does not have the form that --help shows: {error!r}") from None
 
 

@@ -12,6 +12,8 @@ from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.options import json_option, print_json, print_table, reading_log, settings_options
 from commitlog.sites.divergence import DivergentRow, divergent_row, divergent_rows, take_local, take_remote, write
 
+SHOWN_LETTERS = 80
+
 
 @click.command("divergent", short_help="List the rows that are held back.")
 @json_option
@@ -79,10 +81,12 @@ class ReplicateGroup(click.Group):
 def _object(text: str, what: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidRequestError(f'{what} is a JSON object of columns, such as {{"id": 3}}, not {text}')
+        raise InvalidRequestError(
+            f'{what} is a JSON object of columns, such as {{"id": 3}}, not {text[:SHOWN_LETTERS]}'
+        )
     return value
 
 
