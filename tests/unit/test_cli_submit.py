@@ -10,8 +10,11 @@ import pytest
 from cli_logs import CliLog
 
 from commitlog.client.proposal_examples import example_kinds
-from commitlog.errors import InvalidRequestError, MalformedRecordError
+from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.errors import InvalidRequestError, MalformedRecordError, ResultsTrimmedError
 from commitlog.testing import InMemoryCommitLog
+
+UNSEEN = "01934f3e-7c00-7000-8000-000000000001"
 
 
 @pytest.fixture
@@ -69,9 +72,35 @@ def test_outcome_and_explain_when_asked_then_lines_without_a_head_also_by_the_se
         cli.run("explain", "2")
 
 
+def test_explain_when_the_bytes_were_no_proposal_then_by_the_seq_what_is_known_of_them(cli: CliLog) -> None:
+    cli.log.access.send(parse_proposal(line("t", proposal_id=UNSEEN, base_snapshot_id=0)), b"junk")  # type: ignore[arg-type]
+    told = cli.lines("explain", "1")
+    assert told[0] == "Proposal without an id by writer unknown"
+    assert "REJECTED, MALFORMED" in told[1]
+    (plain,) = cli.json("explain", "1")
+    assert (plain["proposal_id"], plain["story"]) == (None, told)
+
+
+def test_explain_when_results_were_trimmed_then_by_the_seq_as_by_the_id(
+    cli: CliLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (answer,) = cli.json("submit", "-", given=line("t"))
+
+    def trimmed(seq: int) -> None:
+        raise ResultsTrimmedError("main", seq=9, archive="s3://kept", asked_seq=seq - 1)
+
+    monkeypatch.setattr(cli.log, "outcome_at", trimmed)
+    assert cli.lines("explain", "1") == cli.lines("explain", answer["proposal_id"])
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+def test_submit_when_the_time_to_wait_is_none_then_says_so(cli: CliLog, seconds: str) -> None:
+    assert "are no seconds to wait" in cli.run("submit", "-", "--timeout", seconds, given=line("t"), code=2).stderr
+    assert cli.log.last_seq() == 0
+
+
 def test_explain_when_the_id_was_never_seen_then_the_exit_code_of_outcome(cli: CliLog) -> None:
-    unseen = "01934f3e-7c00-7000-8000-000000000001"
-    cli.run("outcome", unseen, code=4)
-    assert "was never seen" in cli.run("explain", unseen, code=4).stdout
-    (told,) = cli.json("explain", unseen, code=4)
-    assert told["proposal_id"] == unseen
+    cli.run("outcome", UNSEEN, code=4)
+    assert "was never seen" in cli.run("explain", UNSEEN, code=4).stdout
+    (told,) = cli.json("explain", UNSEEN, code=4)
+    assert told["proposal_id"] == UNSEEN

@@ -13,15 +13,17 @@ import click
 from commitlog.client import CommitLog, OutcomeState, ProposalStatus, SubmittedOutcome
 from commitlog.client.ids import as_proposal_id
 from commitlog.client.outcomes.describing import one_line
+from commitlog.client.outcomes.explaining import Explanation
 from commitlog.client.proposal_examples import example_kinds, example_of
 from commitlog.client.proposal_lines import Answer, ProposalLines
+from commitlog.client.readable_log import TIMEOUT_S_MAX
 from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, Outcome
 from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.records.outcome_json import conflict_to_json
 from commitlog.domain.model.records.proposal_json import proposal_to_json
-from commitlog.errors import InvalidRequestError, KeyReusedError, OutcomeUnknownError
+from commitlog.errors import InvalidRequestError, KeyReusedError, OutcomeUnknownError, ResultsTrimmedError
 from commitlog.log.codec import with_statistics_expanded
 from commitlog.ops.cli.options import json_option, print_json, settings_options
 from commitlog.ops.cli.outcomes import shown_outcome
@@ -40,9 +42,15 @@ def _print_example(context: click.Context, _: click.Parameter, kind: str | None)
     context.exit()
 
 
+def _as_ms(_: click.Context, __: click.Parameter, seconds: float | None) -> int | None:
+    if seconds is not None and not 0 <= seconds <= TIMEOUT_S_MAX:
+        raise click.BadParameter(f"{seconds} are no seconds to wait: give 0 to {TIMEOUT_S_MAX:,.0f}")
+    return None if seconds is None else int(seconds * 1000)
+
+
 @click.command("submit")
 @click.argument("file", type=click.File("rb"))
-@click.option("--timeout", "timeout_s", type=float, help="Seconds to wait for each answer.")
+@click.option("--timeout", "timeout_ms", type=float, callback=_as_ms, help="Seconds to wait for each answer.")
 @click.option(
     "--example",
     type=click.Choice([each.value for each in example_kinds()], case_sensitive=False),
@@ -54,7 +62,7 @@ def _print_example(context: click.Context, _: click.Parameter, kind: str | None)
 )
 @json_option
 @settings_options
-def submit_command(settings: Settings, file: BinaryIO, timeout_s: float | None, as_json: bool) -> None:
+def submit_command(settings: Settings, file: BinaryIO, timeout_ms: int | None, as_json: bool) -> None:
     """Send the proposals in FILE (JSON, one a line; - is standard input) and print their outcomes, in order.
 
     A line without proposal_id is given one: sent again, it is another proposal. A line without base_snapshot_id is sent
@@ -62,7 +70,6 @@ def submit_command(settings: Settings, file: BinaryIO, timeout_s: float | None, 
 
     The exit code is 3 when one was refused, 4 when the outcome of one is unknown.
     """
-    timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
     worst = 0
     proposals = ProposalLines(file)
     with CommitLog.connect(settings=settings) as log:
@@ -153,10 +160,10 @@ def explain_command(settings: Settings, asked: bytes | int, as_json: bool) -> No
     The exit code is 4 when it is not decided or was never seen.
     """
     with CommitLog.connect(settings=settings) as log:
-        proposal_id = _of_seq(log, asked) if isinstance(asked, int) else asked
-        told = log.explanation(proposal_id)
+        told = _of_seq(log, asked) if isinstance(asked, int) else log.explanation(asked)
     if as_json:
-        print_json({"proposal_id": format_id(proposal_id), "story": str(told).splitlines()})
+        shown_id = format_id(told.status.proposal_id) if told.status.proposal_id else None
+        print_json({"proposal_id": shown_id, "story": str(told).splitlines()})
     else:
         click.echo(str(told))
     if told.status.outcome is None:
@@ -174,11 +181,21 @@ def _id_or_seq(text: str) -> bytes | int:
     return int(text) if text.isdecimal() and len(text) < _ID_DIGITS else _parsed_id(text)
 
 
-def _of_seq(log: CommitLog, seq: int) -> bytes:
-    found = log.outcome_at(seq)
-    if found is None or found.proposal_id is None:
+def _of_seq(log: CommitLog, seq: int) -> Explanation:
+    try:
+        found = log.outcome_at(seq)
+    except ResultsTrimmedError:
+        # By its id the catalog tells what it knows of it.
+        [entry] = log.history(1, before=seq + 1)
+        if entry.proposal_id is None:
+            raise
+        return log.explanation(entry.proposal_id)
+    if found is None:
         raise InvalidRequestError(f"there is no outcome {seq}: the log ends at {log.last_seq()}")
-    return found.proposal_id
+    if found.proposal_id is None:
+        # Of bytes that could not be read there is the outcome alone.
+        return Explanation(ProposalStatus(b"", OutcomeState.DECIDED, found))
+    return log.explanation(found.proposal_id)
 
 
 def _status_code(status: ProposalStatus) -> int:
