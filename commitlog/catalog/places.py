@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from psycopg import sql
@@ -101,9 +101,9 @@ def referenced_paths(conn: Connection) -> Iterator[str]:
 
 
 def scheduled_files(conn: Connection) -> list[ScheduledFile]:
-    """The files that were scheduled for deletion."""
+    """The files that were scheduled for deletion; the times are UTC's, whatever zone the session has."""
     rows = conn.execute(_SCHEDULED).fetchall()
-    return [ScheduledFile(*row) for row in rows]
+    return [ScheduledFile(row, file_id, path, at.astimezone(UTC)) for row, file_id, path, at in rows]
 
 
 def forget_scheduled(conn: Connection, file: ScheduledFile) -> None:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -259,7 +260,9 @@ def test_clean_when_a_proposal_commits_between_batches_then_keeps_its_file(
     assert [path.exists() for path in paths] == [False, False, True, False]
 
 
-def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them(lake: LiveLake) -> None:
+def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     foreign, gone, rewritten = lake.folder / "main/t/b.parquet", ours(lake), ours(lake)
     with lake.log.transaction() as tx:
         tx.append("main.t", files=[str(gone), str(rewritten)])
@@ -276,7 +279,12 @@ def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them
     future = lake.sql("SELECT extract(epoch FROM max(schedule_start)) + 5 FROM ducklake_files_scheduled_for_deletion")
     os.utime(rewritten, (float(future[0][0]), float(future[0][0])))
     assert removable(lake, WEEK_MS) == {}
-    assert list(removable(lake)) == [str(gone)], "what was written anew since it expired stays"
+    assert removable(lake, 10**30) == {}, "no file is so old"
+    monkeypatch.setenv("PGTZ", "Asia/Tokyo")
+    found = removable(lake)
+    assert list(found) == [str(gone)], "what was written anew since it expired stays"
+    went = datetime.strptime(found[str(gone)], "expired: its last snapshot went at %Y-%m-%d %H:%M UTC")
+    assert abs(datetime.now(UTC).replace(tzinfo=None) - went) < timedelta(hours=1)
     remove_all(lake)
     assert not gone.exists()
     assert rewritten.exists()

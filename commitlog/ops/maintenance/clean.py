@@ -121,7 +121,8 @@ class Cleaning:
         self._conn = connected(settings)
         self._reader: ResultsReader | None = None
         try:
-            self._limit_ms = self._now_ms() - older_than_ms
+            # No file is older than 1970, and no time of PostgreSQL's as old as an age can be.
+            self._limit_ms = max(0, self._now_ms() - older_than_ms)
             self._lake = SeenLake.look(settings, self._genesis.log_id, self._conn)
             self._next_offsets = dict(self._lake.next_offsets)
             self._old = self._lake.orphans(self._limit_ms)
@@ -341,7 +342,7 @@ class Cleaning:
             return None
         if any((lake.listed[place].modified_ms or 0) > scheduled_ms for place in here):
             return None
-        why = f"expired: its last snapshot went at {file.scheduled_at:%Y-%m-%d %H:%M}"
+        why = f"expired: its last snapshot went at {file.scheduled_at:%Y-%m-%d %H:%M} UTC"
         if not here:
             return Removable(min(meant), None, f"{why}; it is gone already", scheduled=file)
         is_foreign = not self._lake.is_ours(here[0])

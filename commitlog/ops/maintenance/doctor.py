@@ -220,7 +220,9 @@ def _check_scheduled(storage: _Storage) -> Iterator[Finding]:
     scheduled = scheduled_files(storage.conn)
     if scheduled:
         since = min(file.scheduled_at for file in scheduled)
-        what = f"{len(scheduled)} files of expired snapshots are to be removed, the first since {since:%Y-%m-%d %H:%M}"
+        what = (
+            f"{len(scheduled)} files of expired snapshots are to be removed, the first since {since:%Y-%m-%d %H:%M} UTC"
+        )
         yield Finding(what, CLEAN, is_note=True)
 
 
