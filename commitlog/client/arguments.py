@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from commitlog.errors import InvalidRequestError
 
 T = TypeVar("T")
 _LISTS = (tuple, list)
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def checked_count(what: str, given: Any) -> int:
@@ -44,10 +46,12 @@ def checked_text(what: str, given: Any) -> str:
     """A text.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: it is none, or one that UTF-8 cannot hold, such as an argument of a shell that was none.
     """
     if not isinstance(given, str):
         raise InvalidRequestError(f"{what} must be a text, not {shown(given)}")
+    if not given.isascii() and (found := _HALF.search(given)) is not None:
+        raise InvalidRequestError(f"{what} holds the character U+{ord(found[0]):04X}, which no text here may hold")
     return given
 
 

@@ -191,6 +191,11 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
         (["t", "nulls.jsonl", "--create"], DataFileError, "nulls.jsonl cannot be read as JSON"),
         (["t", "rows.csv", "--create", "--delimiter", "::"], InvalidRequestError, "--delimiter is one character"),
         (
+            ["t", "rows.csv", "--create", "--delimiter", "ß"],
+            InvalidRequestError,
+            "--delimiter is one character of ASCII",
+        ),
+        (
             ["t", "rows.csv", "--create", "--text", "nmae"],
             InvalidRequestError,
             "no column nmae .*: the file has id, name",

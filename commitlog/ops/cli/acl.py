@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from commitlog.client.arguments import checked_text
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
@@ -107,4 +108,4 @@ def _grants(who: dict[str, Sequence[str]]) -> list[str]:
     from commitlog.catalog.guard import PROJECTOR_ROLE, READER_ROLE, WRITER_ROLE, membership
 
     roles = {"catalog_readers": READER_ROLE, "catalog_writers": WRITER_ROLE, "catalog_projectors": PROJECTOR_ROLE}
-    return [membership(login, role) for name, role in roles.items() for login in who[name]]
+    return [membership(checked_text("a login", each), role) for name, role in roles.items() for each in who[name]]

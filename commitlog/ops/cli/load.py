@@ -110,8 +110,8 @@ def load_command(
 
 def _delimiter(given: str | None) -> str | None:
     found = {"\\t": "\t", "tab": "\t"}.get(given, given) if given is not None else None
-    if found is not None and len(found) != 1:
-        raise InvalidRequestError(f"--delimiter is one character, such as ';' or tab, not {given!r}")
+    if found is not None and not (len(found) == 1 and found.isascii()):
+        raise InvalidRequestError(f"--delimiter is one character of ASCII, such as ';' or tab, not {given!r}")
     return found
 
 
