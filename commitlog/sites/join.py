@@ -16,6 +16,7 @@ from uuid import uuid4
 from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
 from commitlog.client.outcomes.submitted import SubmittedOutcome
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
@@ -119,7 +120,7 @@ class Join:
 
     def _images(self, table: TableState) -> dict[str, m.Row]:
         handle = self._source.table(str(TableName(table.schema.name, table.name)))
-        rows = handle.scan(snapshot=self.progress.snapshot_id).to_arrow().to_pylist()
+        rows = to_rows(handle.scan(snapshot=self.progress.snapshot_id).to_arrow())
         return {key_of(table.definition, image): image for image in map(row_of, rows)}
 
     def _bring(self, together: Iterable[tuple[int, Said]], writer_id: str) -> None:

@@ -15,6 +15,7 @@ from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.catalog.queries import CatalogFile, CatalogTable
 from commitlog.client.outcomes.describing import describe_change
 from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.errors import CommitLogError, ResultsTrimmedError, TableNotFoundError
@@ -168,7 +169,7 @@ def preview(site: Site, name: TableName, at: int) -> Preview:
     try:
         scan = Scan(site.contents(), name, at)
         for batch in scan.to_batches():
-            some = batch.slice(0, ROWS_SHOWN - len(rows)).to_pylist()
+            some = to_rows(batch.slice(0, ROWS_SHOWN - len(rows)))
             rows += [[_value(row[each]) for each in scan.schema.names] for row in some]
             if len(rows) >= ROWS_SHOWN:
                 break

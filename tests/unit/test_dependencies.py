@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -57,6 +58,38 @@ def test_duckdb_when_it_gives_times_then_what_it_imports_comes_with_its_extra(
         with pytest.raises(duckdb.Error, match="'pytz' failed to import"):
             connection.execute("SELECT now()").fetchall()
     assert "pytz" in TOLD_BY["duckdb"]
+
+
+WITHOUT_PANDAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+sys.meta_path.insert(0, Missing())
+import pyarrow as pa
+from commitlog.client.tables.arrow_types import to_rows
+from commitlog.testing import InMemoryCommitLog
+
+with InMemoryCommitLog(data_path=sys.argv[1]) as log:
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "at": "timestamp_ns"}, primary_key=["id"])
+    table, at = log.table("t"), pa.array([1_700_000_000_000_000_001], pa.timestamp("ns"))
+    first = table.upsert(pa.table({"id": [1], "at": at}))
+    table.upsert([{"id": 1, "at": "2026-01-01 00:00:00.000000002"}])
+    table.restore(first.snapshot_id)
+    print(to_rows(table.scan().to_arrow()))
+    print(to_rows(pa.table({"s": pa.array([{"l": [at[0]]}], pa.struct({"l": pa.list_(at.type)}))})))
+"""
+
+
+def test_rows_when_they_have_nanoseconds_then_they_are_read_and_written_without_pandas(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", WITHOUT_PANDAS, str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    at = "'2023-11-14 22:13:20.000000001'"
+    assert done.stdout == f"[{{'id': 1, 'at': {at}}}]\n[{{'s': {{'l': [{at}]}}}}]\n", done.stderr
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "commitlog").rglob("*.py")), ids=lambda path: path.stem)

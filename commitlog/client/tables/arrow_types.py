@@ -144,3 +144,25 @@ def fits(expected: ColumnType, found: pa.DataType) -> bool:
     if expected.name == "decimal" and given.name == "decimal":
         return expected.scale >= given.scale and expected.precision - expected.scale >= given.precision - given.scale
     return expected.name == "variant"
+
+
+def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]:
+    """Rows as Python's values; what Arrow has no value for where there is no pandas, nanoseconds, as texts.
+
+    how: for ``to_pylist``.
+    """
+    try:
+        found: list[dict[str, Any]] = rows.to_pylist(**how)
+    except ValueError:
+        found = rows.cast(pa.schema([each.with_type(_without_ns(each.type)) for each in rows.schema])).to_pylist(**how)
+    return found
+
+
+def _without_ns(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(data_type) and data_type.unit == "ns" and data_type.tz is None:
+        return pa.string()
+    if pa.types.is_struct(data_type):
+        return pa.struct([each.with_type(_without_ns(each.type)) for each in data_type])
+    if pa.types.is_map(data_type):
+        return pa.map_(_without_ns(data_type.key_type), _without_ns(data_type.item_type))
+    return pa.list_(_without_ns(data_type.value_type)) if is_list(data_type) else data_type

@@ -9,6 +9,7 @@ from typing import Any
 from commitlog.client.access.contents import Contents
 from commitlog.client.arguments import checked_text, shown
 from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_value, scalar
 from commitlog.client.writing.rows import PlainRows, RowData, given_rows, no_dict
@@ -41,7 +42,7 @@ def plain_rows(data: RowData | Mapping[str, Any], changes_max: int) -> list[dict
     found: list[dict[str, Any]] = []
     for piece in given.pieces:
         check_row_count(len(found) + piece.num_rows, changes_max)
-        found += piece.to_pylist(maps_as_pydicts="strict")
+        found += to_rows(piece, maps_as_pydicts="strict")
     return found
 
 
@@ -128,9 +129,8 @@ class Upsert:
         values = list({scalar(row[first]): None for row in wanted.values()})
         for start in range(0, len(values), _LOOKED_UP_AT_ONCE):
             asked = Predicate(first, FilterOp.IN, tuple(values[start : start + _LOOKED_UP_AT_ONCE]))
-            for row in (
-                Scan(self._contents, self._name, at, where=[asked]).to_arrow().to_pylist(maps_as_pydicts="strict")
-            ):
+            scan = Scan(self._contents, self._name, at, where=[asked])
+            for row in to_rows(scan.to_arrow(), maps_as_pydicts="strict"):
                 yield _key_of(definition, row), row
 
 

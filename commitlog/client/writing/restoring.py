@@ -9,6 +9,7 @@ from commitlog.client.reading.changes import AFTER, BEFORE, CHANGE, DELETE, INSE
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.row_diff import net_rows
 from commitlog.client.reading.rows_of_file import rows_left
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
 from commitlog.client.writing.keyed_rows import put_by_key
@@ -66,7 +67,7 @@ class Restoration:
         if not since.num_rows:
             return
         kinds = since[CHANGE].to_pylist()
-        rows = since.drop_columns([ROW_ID, CHANGE]).to_pylist(maps_as_pydicts="strict")
+        rows = to_rows(since.drop_columns([ROW_ID, CHANGE]), maps_as_pydicts="strict")
         there = [row for row, kind in zip(rows, kinds, strict=True) if kind in (INSERT, AFTER)]
         wanted = [row for row, kind in zip(rows, kinds, strict=True) if kind in (DELETE, BEFORE)]
         transaction.read(str(self._name))

@@ -12,6 +12,7 @@ import click
 from commitlog.catalog.snapshot_diff import Named, ObjectDifference, TableDifference
 from commitlog.client.outcomes.describing import describe_change, one_line
 from commitlog.client.reading.moments import snapshot_named, snapshot_of
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName, quote_part
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
@@ -86,7 +87,7 @@ def _rows(log: CommitLog, found: Iterable[ObjectDifference], first: int, upto: i
 
 
 def _print_rows(name: str, rows: pa.Table, limit: int, as_json: bool) -> None:
-    shown = rows.slice(0, limit).to_pylist()
+    shown = to_rows(rows.slice(0, limit))
     if as_json:
         for row in shown:
             kind, row_id = row.pop("change_type"), row.pop("rowid", None)
