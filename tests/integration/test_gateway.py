@@ -43,6 +43,13 @@ def files_of(settings: Settings) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
 
 
+@pytest.mark.usefixtures("gateway_url")
+def test_gateway_when_it_listens_at_an_address_of_ipv6_then_what_it_tells_leads_there(settings: Settings) -> None:
+    with gateway_of(replace(settings, gateway_host="::1", gateway_port=0)) as url, psycopg.connect(url) as conn:
+        assert conn.info.host == "::1"
+        assert conn.execute("SELECT count(*) FROM commitlog.lag").fetchone() == (1,)
+
+
 def test_stock_client_when_it_inserts_then_reads_its_write_and_the_log_has_it(
     settings: Settings, gateway_url: str
 ) -> None:

@@ -62,14 +62,14 @@ def run_gateway(
         ThreadPoolExecutor(THREADS, "gateway") as threads,
         ThreadPoolExecutor(1, "showing") as asking,
         listening(settings.gateway_host, settings.gateway_port, is_chosen=is_chosen, last=last) as taken,
-        noted(settings, GATEWAY.name, settings.gateway_host, taken),
+        noted(settings, GATEWAY.name, settings.gateway_host, taken) as address,
     ):
         log.wait_for_snapshot()  # a client would take a database without a catalog for a lake to be made
         showing = Showing(watch, asking, settings.catalog_timeout_ms / 1000)
         commits = CountedCommits(Commits(log, bases, threads, showing, keeping), progress)
         gateway = Gateway(Upstream.of(url), commits, tls)
         progress.sessions = lambda: gateway.sessions
-        on_address(f"{settings.gateway_host}:{taken.getsockname()[1]}")
+        on_address(urlsplit(address).netloc)
 
         async def serve() -> None:
             keeping.watch_left()
