@@ -194,6 +194,8 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         before = run(settings, "sql", "FROM t", "--at", "0").stderr
         assert "Table with name t does not exist! (snapshot 0 has no tables)" in before
         assert "give one of them" in run(settings, "sql", "FROM t", "--json", "--csv").stderr
+        assert "--at must be a moment that has passed" in run(settings, "sql", "FROM t", "--at", "2999-01-01").stderr
+        assert run(settings, "sql", "SELECT '\udcff'").stderr.startswith("error: QUERY holds the character U+DCFF")
         told = run(settings, "duckdb")
         assert told.stdout.startswith("ATTACH 'ducklake:postgres:")
         assert "password" not in told.stdout

@@ -34,7 +34,10 @@ def test_moment_when_it_is_a_day_then_its_beginning_in_utc() -> None:
     assert timedelta(0) <= datetime.now(UTC) - today < timedelta(days=1, minutes=1)
 
 
-@pytest.mark.parametrize("text", ["", "d", "7y", "-1d", "1.5h", "last week", "999999w", 7])
+@pytest.mark.parametrize(
+    "text",
+    ["", "d", "7y", "-1d", "1.5h", "last week", "999999w", "0001-01-01T00:00+14:00", "9999-12-31T23:00-14:00", 7],
+)
 def test_moment_when_it_is_none_then_says_how_to_write_one(text: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"since must be a datetime, .* '7d' or 'yesterday', not "):
         as_moment("since", text)

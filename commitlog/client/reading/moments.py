@@ -10,6 +10,7 @@ from commitlog.client.arguments import checked_count, shown
 from commitlog.errors import InvalidRequestError
 
 if TYPE_CHECKING:
+    from commitlog.catalog.queries import CatalogSnapshot
     from commitlog.client.access.contents import Contents
 
 
@@ -46,11 +47,11 @@ def snapshot_of(
         raise InvalidRequestError("give a snapshot or a timestamp to read at, not both")
     head = log.head_snapshot_id()
     if isinstance(snapshot, str | date):
-        return _snapshot_at(log, what, as_moment(what, snapshot, "an id, a datetime"))
+        return newest_at(log.contents(), what, as_moment(what, snapshot, "an id, a datetime"))
     if snapshot is not None:
         log.contents().check_snapshot(checked_count(what, snapshot))
         return snapshot
-    return head if timestamp is None else _snapshot_at(log, "timestamp", as_moment("timestamp", timestamp))
+    return head if timestamp is None else newest_at(log.contents(), "timestamp", as_moment("timestamp", timestamp))
 
 
 def snapshot_named(log: ReadLog, what: str, given: SnapshotGiven) -> int:
@@ -70,7 +71,9 @@ def as_moment(what: str, given: Moment, forms: str = "a datetime") -> datetime:
         found = _moment_of_text(given.strip()) if isinstance(given, str) else given
         if isinstance(found, date) and not isinstance(found, datetime):
             found = datetime(found.year, found.month, found.day)
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        moment = found if found.tzinfo else found.replace(tzinfo=UTC)
+        moment.astimezone(UTC)  # Readers ask in UTC, where it may be beyond the first or last year.
+        return moment
     except (ValueError, AttributeError, OverflowError):
         raise InvalidRequestError(
             f"{what} must be {forms}, or a text such as '2026-01-31T12:30:00', in UTC unless it says otherwise, '12h', '7d' "
@@ -78,9 +81,22 @@ def as_moment(what: str, given: Moment, forms: str = "a datetime") -> datetime:
         ) from None
 
 
-def _snapshot_at(log: ReadLog, what: str, moment: datetime) -> int:
-    """The newest snapshot of a moment, once that is known: a sequencer's clock may be ahead of this one."""
-    contents, now = log.contents(), datetime.now(UTC)
+class Snapshots(Protocol):
+    """What is asked of a catalog."""
+
+    def snapshot_at(self, moment: datetime) -> int: ...
+
+    def snapshots(self, *, limit: int | None = None) -> list[CatalogSnapshot]: ...
+
+
+def newest_at(contents: Snapshots, what: str, moment: datetime) -> int:
+    """The newest snapshot of a moment, once that is known: a sequencer's clock may be ahead of this one.
+
+    Raises:
+        InvalidRequestError: the moment is to come; ``what`` is what the message calls it.
+        MomentNotFoundError: the moment is before the oldest snapshot.
+    """
+    now = datetime.now(UTC)
     if moment > now and moment > contents.snapshots(limit=1)[0].time:
         raise InvalidRequestError(
             f"{what} must be a moment that has passed: {moment.isoformat()} comes after now, {now.isoformat()}"

@@ -13,6 +13,8 @@ from itertools import count
 import click
 
 from commitlog.catalog.queries import Catalog
+from commitlog.client.arguments import checked_text
+from commitlog.client.reading.moments import newest_at
 from commitlog.client.tables.names import TableName, quote_part
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
@@ -40,8 +42,9 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
 
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms of the same answer: give one of them")
+    checked_text("QUERY", query)
     with current_catalog(settings) as catalog:
-        snapshot_id = catalog.snapshot_at(at) if isinstance(at, datetime) else at
+        snapshot_id = newest_at(catalog, "--at", at) if isinstance(at, datetime) else at
         if snapshot_id is not None:
             catalog.check_snapshot(snapshot_id)
         with open_lake(settings.reader_url or settings.database_url, snapshot_id) as connection:
