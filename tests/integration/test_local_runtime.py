@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -226,6 +227,8 @@ def test_up_when_already_running_then_says_so_and_does_nothing(home: Settings, s
     up(home, service_factory=lambda settings: [], say=said.append)
 
     assert said[0] == "already running; nothing was started"
+    with pytest.raises(LocalRuntimeError, match="runs the log main, and a home runs one: give the log orders a home"):
+        up(replace(home, log="orders"), service_factory=lambda settings: [], say=said.append)
     assert status(home) == before
     assert process.poll() is None
 

@@ -62,6 +62,7 @@ class RuntimeStatus:
     Attributes:
         home: its directory.
         pid: the process that runs it; None when nobody does.
+        log: the log that runs there, or ran before a crash.
         bootstrap_servers: where the broker is, or was before a crash; None when it was stopped in an orderly way.
         database_url: likewise PostgreSQL, with its password, which is shown nowhere.
         data_path: likewise the lake.
@@ -74,6 +75,7 @@ class RuntimeStatus:
 
     home: Path
     pid: int | None
+    log: str | None = None
     bootstrap_servers: str | None = None
     database_url: str | None = None
     data_path: str | None = None
@@ -122,7 +124,7 @@ def up(
 ) -> RuntimeStatus:
     """Runs the embedded servers and the service until Ctrl-C or SIGTERM, and then stops them in an orderly way.
 
-    A home that already runs is left as it is, which is said. In the main thread only (it handles signals).
+    A home that already runs this log is left as it is, which is said. In the main thread only (it handles signals).
 
     Args:
         settings: the home, the ports to prefer, and everything the services need.
@@ -132,10 +134,15 @@ def up(
         say: is told what is done, one line at a time.
 
     Raises:
-        LocalRuntimeError: something could not be started; the message says what to do.
+        LocalRuntimeError: something could not be started, or the home runs another log; the message says what to do.
     """
     running = status(settings)
     if running.running:
+        if running.log not in (None, settings.log):
+            raise LocalRuntimeError(
+                f"{settings.home} runs the log {running.log}, and a home runs one: give the log {settings.log} a home of its "
+                "own (--home)"
+            )
         return _said(running, "already running; nothing was started", say)
     _say_what_is_not_used(settings, say)
     if detach:
@@ -187,6 +194,7 @@ def status(settings: Settings) -> RuntimeStatus:
     return RuntimeStatus(
         settings.home,
         pid,
+        log=str(told["log"]),
         bootstrap_servers=bootstrap_servers,
         database_url=database_url,
         data_path=str(told["data_path"]),
