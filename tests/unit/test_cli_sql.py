@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_logs import CliLog
 from click.testing import CliRunner, Result
 
 from commitlog.client.reading.duckdb_client import open_duckdb
 from commitlog.ops.cli import cli
+from commitlog.testing import InMemoryCommitLog
 
 Sql = Callable[..., Result]
 
@@ -50,6 +52,18 @@ def test_sql_when_there_are_blobs_then_they_are_as_duckdb_writes_them(sql: Sql) 
     assert of_json(sql(BLOBS, "--json")) == {"b": "\\xFFa", "l": ["\\x00"], "s": {"d": "2026-03-01"}, "z": None}
     assert sql(BLOBS, "--csv").stdout == 'b,l,s,z\n\\xFFa,"[""\\\\x00""]","{""d"": ""2026-03-01""}",\n'
     assert sql(BLOBS).stdout.splitlines()[1].split("  ")[0] == "\\xFFa"
+
+
+def test_sql_when_csv_has_empty_texts_then_load_tells_them_from_null(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = sql("SELECT * FROM (VALUES (1, '', 'a\"b'), (2, NULL, 'c,d'), (3, 'x', NULL)) AS t(n, v, w)", "--csv")
+    assert given.stdout == 'n,v,w\n1,"","a""b"\n2,,"c,d"\n3,x,\n'
+    assert sql("SELECT NULL AS v", "--csv").stdout == 'v\n""\n', "a row, if not the same one"
+    with InMemoryCommitLog(data_path=tmp_path / "lake") as log:
+        CliLog(log, monkeypatch).run("load", "t", "-", "--create", given=given.stdout)
+        rows = log.table("t").scan().to_arrow().to_pylist()
+    assert [row["v"] for row in rows] == ["", None, "x"]
 
 
 def test_sql_when_columns_have_one_name_then_json_numbers_them(sql: Sql) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from commitlog.ops.cli.ages import read_snapshot
 from commitlog.ops.cli.options import cell_text, current_catalog, json_option, print_json, print_table, settings_options
 
 _OF_ITS_OWN = re.compile(r"\n\s*Did you mean \"pg_.*", re.DOTALL)
+_SPECIAL = re.compile(r"[\",\r\n]")
 _SHOWN_MAX = 10
 
 
@@ -65,13 +65,26 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
         for row in rows:
             print_json(dict(zip(names, row, strict=True)))
     elif as_csv:
-        texts = [["" if each is None else cell_text(each) for each in row] for row in rows]
         if isinstance(sys.stdout, TextIOWrapper):
             # Whatever the terminal shows: that is what programs take CSV for, `commitlog load` too.
             sys.stdout.reconfigure(encoding="utf-8")
-        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *texts])
+        sys.stdout.writelines(csv_line(row) for row in [columns, *rows])
     else:
         print_table(columns, [["NULL" if each is None else each for each in row] for row in rows])
+
+
+def csv_line(values: Sequence[object]) -> str:
+    """A line of CSV, in which an empty text is quoted and NULL is not, as `commitlog load` tells them apart."""
+    if list(values) == [None]:
+        # An empty line would be no row at all.
+        values = [""]
+    return ",".join("" if each is None else _quoted(cell_text(each)) for each in values) + "\n"
+
+
+def _quoted(text: str) -> str:
+    if text and not _SPECIAL.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _told_apart(names: Sequence[str]) -> Sequence[str]:
