@@ -178,3 +178,4 @@ def test_log_when_on_a_terminal_then_the_verdict_alone_is_coloured(cli: CliLog) 
 
 def test_graph_when_outcomes_would_be_left_out_then_refused(cli: CliLog) -> None:
     assert "draws all outcomes" in cli.run("log", "--graph", "--table", "t", code=2).stderr
+    assert "is of the whole log" in cli.run("log", "--head-hash", "--table", "t", code=2).stderr

@@ -76,6 +76,8 @@ def log_command(
     """
     if graph and (as_json or table or writer or verdict):
         raise click.UsageError("--graph draws all outcomes: leave out --json, --table, --writer and --verdict")
+    if head_hash and (graph or before_seq is not None or table or writer or since or verdict):
+        raise click.UsageError("--head-hash is of the whole log, and takes no other option than --json")
     if head_hash:
         _print_head_hash(settings, as_json)
         return
