@@ -163,7 +163,7 @@ def test_export_when_the_snapshot_is_not_there_then_says_which_are_and_leaves_no
 
 
 def test_export_command_then_prints_what_duckdb_attaches(lake: Lake, settings: Settings, tmp_path: Path) -> None:
-    arguments = ["catalog", "export", "--to", str(tmp_path / "out"), "--snapshot", "2"]
+    arguments = ["catalog", "export", "--to", str(tmp_path / "Ann's"), "--snapshot", "2"]
     done = CliRunner(env=settings.environment()).invoke(cli, arguments, catch_exceptions=False)
     assert done.exit_code == 0
-    assert f"ATTACH 'ducklake:sqlite:{tmp_path}/out/catalog.sqlite'" in done.output
+    assert f"ATTACH 'ducklake:sqlite:{tmp_path}/Ann''s/catalog.sqlite'" in done.output

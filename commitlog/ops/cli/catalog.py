@@ -101,6 +101,7 @@ def export_command(
     Without --copy-files the data files are read where they are, for as long as the live lake keeps them.
     """
     from commitlog.catalog.connecting import catalog_url
+    from commitlog.client.reading.duckdb_client import quoted
     from commitlog.ops.maintenance.export import ExportFormat, export_catalog
 
     if snapshot_id is None:
@@ -119,4 +120,4 @@ def export_command(
         print_json({"path": made.path, "snapshot_id": made.snapshot_id, "files_copied": made.files_copied})
     else:
         files = f", {made.files_copied:,} files copied" if copy_files else ""
-        click.echo(f"snapshot {made.snapshot_id}{files}; in DuckDB: ATTACH '{made.attach}' AS lake (READ_ONLY)")
+        click.echo(f"snapshot {made.snapshot_id}{files}; in DuckDB: ATTACH '{quoted(made.attach)}' AS lake (READ_ONLY)")
