@@ -143,7 +143,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load(environment={}, home=tmp_path, log="flights", metrics_port=0)
 
 
-def read(address: str) -> tuple[int, str]:
+def read(address: str | urllib.request.Request) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(address, timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -240,6 +240,7 @@ def test_endpoint_when_asked_then_answers(
         found = read(address + path)
         assert found[0] == status
         assert text in found[1]
+        assert read(urllib.request.Request(address + path, method="HEAD")) == (status, ""), "as balancers ask"
 
 
 def test_endpoint_when_its_port_is_taken_then_the_service_goes_on_at_another(settings: Settings) -> None:

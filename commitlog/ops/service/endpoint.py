@@ -107,13 +107,19 @@ class _Told(Collector):
 @contextmanager
 def _served(told: _Told, taken: socket.socket) -> Iterator[None]:
     class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self._begin()
+
         def do_GET(self) -> None:
+            self.wfile.write(self._begin())
+
+        def _begin(self) -> bytes:
             status, text = told.answer(self.path.partition("?")[0])
             self.send_response(status)
             self.send_header("Content-Type", CONTENT_TYPE_LATEST)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(text)
+            return text
 
         def log_message(self, *_: Any) -> None:
             pass
