@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -101,6 +102,8 @@ Index(
     unique=True,
 )
 
+_BY_KEY: LiteralString = "verdict = 'COMMITTED' AND writer_seq IS NOT NULL"
+
 applied = Table(
     "applied",
     OWN,
@@ -157,6 +160,8 @@ outcomes = Table(
     Column("source_offset", BigInteger, nullable=False),
     Index("outcomes_by_proposal", "proposal_id"),
     Index("outcomes_by_snapshot", "snapshot_id"),
+    # A writer's name has a bound only where it has committed.
+    Index("outcomes_by_key", "writer_id", "writer_seq", postgresql_where=text(_BY_KEY)),
 )
 """Every verdict, for good, with its reason and conflicts."""
 
@@ -233,6 +238,7 @@ READERS_INDEXES = frozenset(
     {
         "ducklake_data_file_by_end",
         "ducklake_file_column_stats_by_file",
+        "outcomes_by_key",
         "outcomes_by_proposal",
         "outcomes_by_snapshot",
     }

@@ -17,7 +17,9 @@ import pytest
 from deciding import alter, change, create_table, delete, delete_row, insert, keyed_table, update
 from deciding_sites import brought, node
 from lakes import TYPES, Lake, some
+from psycopg import sql
 
+from commitlog.catalog import query_statements as statements
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
@@ -611,3 +613,16 @@ def test_partition_set_twice_in_one_changeset_then_files_read(lake: Lake) -> Non
     check_no_empty_life(lake)
     assert lake.rows("SELECT id FROM p WHERE id = 3") == [(3,)]
     assert len(query(lake, "SELECT * FROM ducklake_partition_column")) == 1
+
+
+def test_a_key_then_is_looked_up_by_an_index_that_takes_whatever_writers_call_themselves(lake: Lake) -> None:
+    lake.commit(create_table(), writer_seq=7)
+    lake.log.refused("INVALID", create_table("u"), writer_id="w" * 10_000, writer_seq=8)
+    lake.project()
+    with closing(Catalog(lake.database_url)) as catalog, catalog.connected() as conn:
+        found = catalog.committed_as("w1", 7)
+        conn.execute("SET enable_seqscan = off")
+        plan = conn.execute(sql.SQL("EXPLAIN ") + statements.COMMITTED_AS, ("w1", 7)).fetchall()
+    assert found is not None
+    assert found["seq"] == 1
+    assert "outcomes_by_key" in str(plan)
