@@ -384,13 +384,15 @@ class Catalog(CatalogReader):
         if not mapping_ids:
             return {}
         names = {column.column_id: column.name for column in definition.all_columns()}
-        rows = self._select(statements.MAPPINGS, (list(mapping_ids),))
+        below: defaultdict[tuple[int, int | None], list[tuple[int, str, int]]] = defaultdict(list)
+        for mapping_id, number, source, target, parent in self._select(statements.MAPPINGS, (list(mapping_ids),)):
+            below[mapping_id, parent].append((number, source, target))
 
         def mapped(mapping_id: int, parent: int | None) -> tuple[MappedColumn, ...]:
             return tuple(
                 MappedColumn(source, names[target], mapped(mapping_id, number))
-                for found, number, source, target, above in rows
-                if found == mapping_id and above == parent and target in names
+                for number, source, target in below.get((mapping_id, parent), ())
+                if target in names
             )
 
         return {mapping_id: mapped(mapping_id, None) for mapping_id in mapping_ids}

@@ -26,6 +26,7 @@ from commitlog.catalog.watching import CatalogWatch
 from commitlog.client.reading.scan import Scan
 from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.names import TableName
+from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.types import ColumnType
 
 VERSIONED = ("table", "column", "view", "schema", "data_file", "delete_file", "partition_info", "tag", "column_tag")
@@ -626,3 +627,35 @@ def test_a_key_then_is_looked_up_by_an_index_that_takes_whatever_writers_call_th
     assert found is not None
     assert found["seq"] == 1
     assert "outcomes_by_key" in str(plan)
+
+
+class ReadOnce(list[tuple[Any, ...]]):
+    """Rows that may be gone through once."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        yield from [self.pop(0) for _ in range(len(self))]
+
+
+def test_files_by_name_when_there_are_several_then_their_names_are_gone_through_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nested = {"name": "s", "type": "struct(a int64, b varchar)"}
+    lake.commit({**create_table(), "columns": [{"name": "id", "type": "int64"}, nested]})
+    fields = [{"source_name": each.upper(), "column": each} for each in "ab"]
+    mapping = [{"source_name": "ID", "column": "id"}, {"source_name": "S", "column": "s", "children": fields}]
+    for number in range(3):
+        file = {"path": f"f{number}.parquet", "record_count": 2, "file_size_bytes": 9, "name_mapping": mapping}
+        lake.commit(change("APPEND", files=[file]))
+    with closing(Catalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "t", lake.log.head)
+        assert table is not None
+        select = catalog._select
+
+        def selected(query: Any, *parameters: Any) -> list[tuple[Any, ...]]:
+            found = select(query, *parameters)
+            return ReadOnce(found) if query is statements.MAPPINGS else found
+
+        monkeypatch.setattr(catalog, "_select", selected)
+        mappings = [each.name_mapping for each in catalog.files_of(table, [1, 3, 5])]
+    a, b = MappedColumn("A", "a"), MappedColumn("B", "b")
+    assert mappings == [(MappedColumn("ID", "id"), MappedColumn("S", "s", (a, b)))] * 3
