@@ -26,7 +26,8 @@ SNAPSHOT_BEFORE = sql.SQL("""
 OLDEST_SNAPSHOT = sql.SQL("""
     SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id LIMIT 1""")
 SNAPSHOT_RANGE = sql.SQL("""
-    SELECT min(snapshot_id), max(snapshot_id), bool_or(snapshot_id = %s) FROM ducklake_snapshot""")
+    SELECT min(snapshot_id), max(snapshot_id), EXISTS (SELECT FROM ducklake_snapshot WHERE snapshot_id = %s)
+    FROM ducklake_snapshot""")
 SNAPSHOTS = sql.SQL("""
     SELECT s.snapshot_id, s.snapshot_time, o.writer_id, o.change_kinds, c.author, c.commit_message, c.commit_extra_info
     FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
