@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from deciding import START_MS, DecidedLog, append, change, create_table, data_file, delete, make_id
+from deciding import (
+    START_MS,
+    DecidedLog,
+    append,
+    change,
+    create_table,
+    data_file,
+    delete,
+    insert,
+    keyed_table,
+    make_id,
+    update,
+)
 
-from commitlog.domain.model import Verdict
+from commitlog.domain.model import ChangeKind, Verdict
+from commitlog.domain.state.rows import KeyedRows, RowTouch
 
 
 @pytest.fixture
@@ -141,3 +155,51 @@ def test_a_window_made_wider_then_it_fills_again_and_nothing_comes_back() -> Non
     assert log.state.index_floor == 4
     assert sorted(log.state.commits) == [5, 6, 7]
     log.check_replay()
+
+
+def test_touches_of_rows_when_many_leave_the_window_then_each_costs_the_same() -> None:
+    def forgotten_in_s(count: int) -> float:
+        rows = KeyedRows(0, 0)
+        for row_id in range(count):
+            rows.row_touches[row_id] = RowTouch(row_id, ChangeKind.INSERT_ROW)
+        began = time.thread_time()
+        for snapshot_id in range(count):
+            rows.forget_touches(snapshot_id)
+        assert not rows.row_touches
+        return time.thread_time() - began
+
+    few, many = (min(forgotten_in_s(count) for _ in range(3)) for count in (4_000, 64_000))
+    assert many < 64 * few, f"{many:.3f} s for sixteen times as many as took {few:.3f} s"
+
+
+def test_touches_of_rows_when_a_commit_leaves_the_window_then_they_go_with_it_and_later_ones_stay() -> None:
+    log = DecidedLog(window_snapshots=2)
+    log.commit(keyed_table())
+    log.commit(insert(id=1), insert(id=2))
+    log.commit(update(1, v="x"))
+    rows = log.state.tables[1].rows
+    assert rows is not None
+    assert list(rows.row_touches) == [1, 0]
+    log.commit(insert(id=3))
+    assert list(rows.row_touches) == [0, 2]
+    log.check_replay()
+
+
+class Unread(list[Any]):
+    """A list that nobody may go through from its beginning."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError
+
+
+def test_a_name_with_a_long_past_then_only_what_came_since_the_base_is_looked_at(log: DecidedLog) -> None:
+    for _ in range(3):
+        log.commit(within(change("DROP_TABLE")))
+        log.commit(within(create_table()))
+    dropped = log.commit(within(change("DROP_TABLE")))
+    log.commit(within(create_table()), base=dropped)
+    schema, events = log.state.schemas[1], log.state.names[1, "t"]
+    log.state.names[1, "t"] = Unread(events)
+    assert log.state.name_events_after(schema, "t", dropped - 1) == events[-2:]
+    assert log.state.name_events_after(schema, "t", log.head) == []
+    log.state.names[1, "t"] = events

@@ -90,7 +90,7 @@ def load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
                 children.setdefault(value, set()).add(key)
     for key, versions in plain["history"]:
         rows.history[key] = [KeyVersion(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
-    rows.row_touches = {row_id: RowTouch(at, m.ChangeKind(kind)) for row_id, at, kind in plain["row_touches"]}
+    rows.row_touches.update((row_id, RowTouch(at, m.ChangeKind(kind))) for row_id, at, kind in plain["row_touches"])
     rows.inlined = BitMap64.deserialize(plain["inlined"])
     for key, standing, rivals, moves in plain.get("sites", ()):
         versions = [SiteVersion(m.RowOrigin(*origin), *rival) for origin, *rival in rivals]

@@ -15,8 +15,10 @@ def advance_window(state: SequencerState) -> None:
 
 
 def _forget_commit(state: SequencerState, snapshot_id: int, commit: Commit) -> None:
-    for table in commit.tables:
+    for table in dict.fromkeys(commit.tables):
         table.appended.forget_through(snapshot_id)
+        if table.rows is not None:
+            table.rows.forget_touches(snapshot_id)
     for data_file_id in commit.files:
         history = state.file_history[data_file_id]
         if history.last_change() <= snapshot_id:
@@ -26,11 +28,6 @@ def _forget_commit(state: SequencerState, snapshot_id: int, commit: Commit) -> N
     for table, key in commit.rows:
         assert table.rows is not None
         _forget_row_change(table.rows, key, snapshot_id)
-    for table in commit.tables:
-        if table.rows is not None and table.rows.row_touches:
-            touches = table.rows.row_touches
-            while touches and touches[oldest := next(iter(touches))].snapshot_id <= snapshot_id:
-                del touches[oldest]
 
 
 def _forget_row_change(rows: KeyedRows, key: str, snapshot_id: int) -> None:

@@ -311,8 +311,10 @@ class SequencerState:
 
     def name_events_after(self, schema: SchemaState, folded: str, base_snapshot_id: int) -> list[NameEvent]:
         """What happened to a name since a base, oldest first."""
-        events = self.names.get((schema.schema_id, folded), ())
-        return [event for event in events if event.snapshot_id > base_snapshot_id]
+        events = self.names.get((schema.schema_id, folded))
+        if not events or events[-1].snapshot_id <= base_snapshot_id:
+            return []
+        return events[bisect_right(events, base_snapshot_id, key=lambda event: event.snapshot_id) :]
 
     def granularity_of(self, table: TableState) -> Granularity:
         """How finely deletes and compactions of a table are told apart within the window: its own setting, else the log's."""

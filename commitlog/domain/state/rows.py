@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -155,7 +156,8 @@ class KeyedRows:
         self.unique: list[dict[str, str]] = [{} for _ in range(unique_count)]
         self.referring: list[dict[str, set[str]]] = [{} for _ in range(foreign_key_count)]
         self.history: dict[str, list[KeyVersion]] = {}
-        self.row_touches: dict[int, RowTouch] = {}
+        # A plain dict finds its first key the later, the more of those before it are gone.
+        self.row_touches: OrderedDict[int, RowTouch] = OrderedDict()
         self.inlined = BitMap64()
         self.sites: dict[str, SiteRow] = {}
         self.held: dict[str, RowVersion] = {}
@@ -267,6 +269,12 @@ class KeyedRows:
         """Snapshot of the last change or flush of a row within the window, -1 if none."""
         touch = self.row_touches.get(row_id)
         return -1 if touch is None else touch.snapshot_id
+
+    def forget_touches(self, snapshot_id: int) -> None:
+        """Let the touches of a snapshot, and of those before it, leave the window."""
+        touches = self.row_touches
+        while touches and touches[oldest := next(iter(touches))].snapshot_id <= snapshot_id:
+            del touches[oldest]
 
     def last_change(self, key: str) -> int:
         """Snapshot of the last change of a key within the window, -1 if none."""
