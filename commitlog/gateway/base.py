@@ -26,7 +26,8 @@ from commitlog.domain.state.dumping import load_definition
 from commitlog.errors import CatalogUnavailableError
 
 Row: TypeAlias = Mapping[str, Any]
-_REMEMBERED_MAX = 1_000
+_REMEMBERED_MAX = 100_000
+"""Rows, and answers without any: a wide table has thousands of rows in each schema version that a client has seen."""
 _DEFINING = frozenset(("schema", "table", "view", "column", "tag", "column_tag", "partition_info", "partition_column"))
 _LIVED = sql.SQL("begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})")
 _ABOUT = """
@@ -50,6 +51,7 @@ class Definitions:
 
     def __init__(self) -> None:
         self._rows: OrderedDict[object, list[Row]] = OrderedDict()
+        self._count = 0
         self._lock = threading.Lock()
         self.keyed: dict[int, bool] = {}
 
@@ -61,9 +63,13 @@ class Definitions:
     def remember(self, key: object, rows: list[Row]) -> None:
         """Remember it, and forget what came long before."""
         with self._lock:
+            if key in self._rows:
+                return
             self._rows[key] = rows
-            if len(self._rows) > _REMEMBERED_MAX:
-                self._rows.popitem(last=False)
+            self._count += 1 + len(rows)
+            while self._count > _REMEMBERED_MAX and len(self._rows) > 1:
+                _, gone = self._rows.popitem(last=False)
+                self._count -= 1 + len(gone)
 
 
 class CatalogBase:

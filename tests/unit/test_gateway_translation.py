@@ -15,6 +15,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.json_values import to_json
 from commitlog.errors import NotUnderstoodError
+from commitlog.gateway import base
 from commitlog.gateway.batch import parse
 from commitlog.gateway.translation import Translated, translate
 
@@ -312,3 +313,18 @@ def test_files_that_the_gateway_does_not_reach_are_named(monkeypatch: pytest.Mon
     for name in ("insert", "insert_twice", "delete"):
         with pytest.raises(NotUnderstoodError, match="under one path"):
             translated(name)
+
+
+def test_definitions_when_clients_see_version_after_version_then_a_limit_holds_for_all_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(base, "_REMEMBERED_MAX", 10)
+    definitions = base.Definitions()
+    for version in range(5):
+        definitions.remember((version, "column"), [{"column_id": each} for each in range(3)])
+        definitions.remember((version, "column"), [{"column_id": each} for each in range(3)])
+        definitions.remember((version, "tag"), [])
+    assert [definitions.find((version, "column")) is not None for version in range(5)] == [False] * 3 + [True] * 2
+    definitions.remember("wide", [{}] * 99)
+    assert definitions.find("wide") == [{}] * 99
+    assert definitions.find((4, "column")) is None
