@@ -15,7 +15,8 @@ import pytest
 from contract.making import ANYWHERE, KEYED, ROWS, append, create
 
 from commitlog.client import CommitLog
-from commitlog.client.reading import frames
+from commitlog.client.reading import file_rows, frames
+from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.client.reading.scan import Scan
 from commitlog.errors import (
     DataFileError,
@@ -398,3 +399,25 @@ def test_scan_when_a_file_has_many_row_groups_and_deleted_rows_then_each_row_is_
     assert sorted(handle.scan().to_arrow()["id"].to_pylist()) == left
     assert [row[0] for row in rows(handle.scan(where="id >= 45 and id < 60"))] == [i for i in left if 45 <= i < 60]
     assert handle.scan(where="id > 90", columns=["day"]).count() == 7
+
+
+def test_batches_when_a_table_has_many_files_then_the_first_rows_do_not_wait_for_all_footers(
+    log: CommitLog, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(log, table)
+    for _ in range(3):
+        append(log, table, tmp_path)
+    opened: list[str] = []
+    make = file_rows._Opened
+
+    def noted(rows: RowsOfFile, *more: Any) -> file_rows._Opened:
+        opened.append(rows.path)
+        return make(rows, *more)
+
+    monkeypatch.setattr(file_rows, "_Opened", noted)
+    monkeypatch.setattr(file_rows, "_FOOTERS_AT_ONCE", 1)
+    batches = log.table(table).scan().to_batches()
+    batches.read_next_batch()
+    assert len(opened) == 1
+    assert sum(batch.num_rows for batch in batches) == 6
+    assert len(opened) == 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
+from itertools import groupby, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ BATCH_ROWS = 131_072
 _FORMAT = ds.ParquetFileFormat()
 _KEPT = "kept"
 _FOOTERS_AT_ONCE = 16
+_FOOTERS_MAX = 1_024
+"""So many footers are in memory at a time, where rows are read batch after batch."""
 
 
 class FileReader:
@@ -55,8 +57,9 @@ class FileReader:
 
     def batches(self, files: Iterable[RowsOfFile]) -> Iterator[pa.RecordBatch]:
         """The rows of files, batch after batch, with no more in memory than is being read."""
-        for group in self._groups(files):
-            yield from group.batches()
+        for some in _a_few_first(files):
+            for group in self._groups(some):
+                yield from group.batches()
 
     def count(self, files: Iterable[RowsOfFile]) -> int:
         """How many rows there are, of which no column but those of conditions is read."""
@@ -98,6 +101,15 @@ class _Opened:
                 "`commitlog clean` has run"
             ) from None
         self.shape = self.schema.serialize().to_pybytes()
+
+
+def _a_few_first(files: Iterable[RowsOfFile]) -> Iterator[list[RowsOfFile]]:
+    """Files in parts, each twice as large as the one before up to a limit: who wants a few rows does not wait for all
+    footers."""
+    left, size = iter(files), _FOOTERS_AT_ONCE
+    while some := list(islice(left, size)):
+        yield some
+        size = min(2 * size, _FOOTERS_MAX)
 
 
 def _opened(files: Sequence[RowsOfFile]) -> Iterator[_Opened]:
