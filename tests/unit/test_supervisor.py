@@ -68,3 +68,29 @@ def test_supervisor_when_a_service_does_not_end_then_kills_it(tmp_path: Path, mo
         assert described.pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(described.pid, 0)
+
+
+def test_supervisor_when_a_log_becomes_long_while_its_service_runs_then_it_is_put_aside_and_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "LOG_BYTES_MAX", 10_000)
+    monkeypatch.setattr(supervisor_module, "ROTATE_EVERY_S", 0.0)
+    talks = "import time\nfor n in range(1, 10**9): print(n, 'x' * 100, flush=True); time.sleep(0.0005)"
+    log_file, others = tmp_path / "logs" / "talker.log", tmp_path / "server.log"
+    others.write_text("y" * 10_001)
+    supervisor = Supervisor(
+        [Service("talker", (talks,), program=PYTHON)],
+        os.environ,
+        logs_dir=log_file.parent,
+        other_logs=[others],
+        say=lambda line: None,
+    )
+    try:
+        turn(supervisor, lambda: log_file.with_suffix(".log.1").exists())
+        turn(supervisor, lambda: log_file.stat().st_size > 0)
+        assert not log_file.read_text().startswith(("1 ", "\0"))
+        [described] = supervisor.described()
+    finally:
+        supervisor.stop()
+    assert described.starts == 1
+    assert (others.stat().st_size, others.with_suffix(".log.1").stat().st_size) == (0, 10_001)

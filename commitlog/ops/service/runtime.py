@@ -218,6 +218,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         services,
         {**settings.environment(), SERVICE_MARKER: str(settings.home)},
         logs_dir=settings.home / "logs",
+        other_logs=[home.postgres.log_file],
         say=say,
         on_change=lambda: write_run_file(
             settings, {"pid": os.getpid(), "services": [dataclasses.asdict(each) for each in supervisor.described()]}

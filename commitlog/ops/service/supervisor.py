@@ -7,6 +7,8 @@ except that some exit codes ask for other arguments from then on (a fenced seque
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +22,7 @@ from commitlog.log.sequencer import EXIT_FENCED
 POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
 LOG_BYTES_MAX = 20 * 1024 * 1024
+ROTATE_EVERY_S = 60.0
 EXIT_CANNOT_PROJECT = 70
 EXIT_LINK_STOPPED = 71
 STEADY_AFTER_S = 30.0
@@ -131,6 +134,7 @@ class Supervisor:
         services: what to run, in the order of starting.
         environment: of every one.
         logs_dir: where each has a log file; None: they write to where this process does.
+        other_logs: log files of others, which are kept short beside those.
         say: is told of each ending, and when it is started again.
         on_change: is called after the set of processes has changed.
     """
@@ -141,18 +145,25 @@ class Supervisor:
         environment: Mapping[str, str],
         *,
         logs_dir: Path | None = None,
+        other_logs: Sequence[Path] = (),
         say: Say = print,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._runs = [_Run(service, service.arguments) for service in services]
         self._environment = dict(environment)
         self._logs_dir = logs_dir
+        self._other_logs = other_logs
+        self._rotate_at = 0.0
         self._say = say
         self._on_change = on_change
 
     def check(self) -> None:
-        """Starts each service that does not run and whose delay has passed."""
+        """Starts each service that does not run and whose delay has passed; now and then keeps log files short."""
         now = time.monotonic()
+        if now >= self._rotate_at:
+            self._rotate_at = now + ROTATE_EVERY_S
+            for log_file in (*self._other_logs, *(self._logs_dir.glob("*.log") if self._logs_dir else ())):
+                rotate(log_file)
         for run in self._runs:
             if run.process is not None and run.process.poll() is not None:
                 self._say(run.ended(run.process.returncode, now))
@@ -191,7 +202,6 @@ class Supervisor:
         else:
             log_file = self._logs_dir / f"{run.service.name}.log"
             log_file.parent.mkdir(parents=True, exist_ok=True)
-            rotate(log_file)
             with log_file.open("ab") as output:
                 run.process = _started(command, self._environment, output.fileno())
         run.starts += 1
@@ -200,9 +210,15 @@ class Supervisor:
 
 
 def rotate(log_file: Path) -> None:
-    """Puts a log file that has become long aside, in the place of the one before."""
-    if log_file.exists() and log_file.stat().st_size > LOG_BYTES_MAX:
-        log_file.replace(log_file.with_suffix(".log.1"))
+    """Copies a log file that has become long to the place of the one before, and empties it: whoever has it open appends."""
+    try:
+        if log_file.stat().st_size > LOG_BYTES_MAX:
+            shutil.copyfile(log_file, log_file.with_suffix(".log.1"))
+            os.truncate(log_file, 0)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        _logger.warning("%s stays as long as it is: %s", log_file, error)
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], output: int | None) -> subprocess.Popen[bytes]:
