@@ -22,6 +22,7 @@ from commitlog.errors import CommitLogError
 BEAT_S = 1.0
 BEATS_KEPT = 120
 OUTCOMES_KEPT = 1_000
+UNSEEN_APART_MAX = 10_000
 RETRY_S = 2.0
 
 _FOLLOWING = "the log cannot be followed"
@@ -57,10 +58,20 @@ class Beat:
 
 
 @dataclass(slots=True)
+class _Unseen:
+    """Snapshots that readers do not see yet, and when the first of them was decided."""
+
+    first: int
+    last: int
+    decided_s: float
+
+
+@dataclass(slots=True)
 class _Second:
     decided: int = 0
     committed: int = 0
     latencies_ms: list[int] = field(default_factory=list)
+    unseen: _Unseen | None = None
 
 
 class Pulse:
@@ -79,7 +90,7 @@ class Pulse:
         self._second = _Second()
         self._beats: deque[Beat] = deque(maxlen=BEATS_KEPT)
         self._kept: deque[tuple[str, tuple[str, ...]]] = deque(maxlen=OUTCOMES_KEPT)
-        self._unseen: deque[tuple[int, float]] = deque()
+        self._unseen: deque[_Unseen] = deque()
         self._sent: deque[tuple[int, float]] = deque()
         self._seq: int | None = None
         self._head: int | None = None
@@ -159,7 +170,14 @@ class Pulse:
                 second.latencies_ms.append(max(0, outcome.decided_at_ms - created_at_ms))
             if outcome.snapshot_id is not None:
                 second.committed += 1
-                self._unseen.append((outcome.snapshot_id, outcome.decided_at_ms / 1000))
+                self._note_unseen(second, outcome.snapshot_id, outcome.decided_at_ms / 1000)
+
+    def _note_unseen(self, second: _Second, snapshot_id: int, decided_s: float) -> None:
+        # Readers may be away for days: when so many wait, those of a second are noted together.
+        if second.unseen is None or len(self._unseen) < UNSEEN_APART_MAX:
+            second.unseen = _Unseen(snapshot_id, snapshot_id, decided_s)
+            self._unseen.append(second.unseen)
+        second.unseen.last = snapshot_id
 
     def beat(self, head: int | None, sent: int | None = None) -> Beat:
         """Close the second.
@@ -171,7 +189,7 @@ class Pulse:
         with self._lock:
             now_s = self._clock_s()
             undecided = self._note_sent(sent, now_s)
-            while self._unseen and head is not None and self._unseen[0][0] <= head:
+            while self._unseen and head is not None and self._unseen[0].last <= head:
                 self._unseen.popleft()
             second, self._second = self._second, _Second()
             visible = 0 if head is None or self._head is None else max(0, head - self._head)
@@ -182,8 +200,8 @@ class Pulse:
                 visible=visible,
                 latency_p50_ms=_share(second.latencies_ms, 0.5),
                 latency_p99_ms=_share(second.latencies_ms, 0.99),
-                lag=len(self._unseen),
-                lag_s=max(0.0, now_s - self._unseen[0][1]) if self._unseen else 0.0,
+                lag=sum(each.last - max(each.first - 1, self._head or 0) for each in self._unseen),
+                lag_s=max(0.0, now_s - self._unseen[0].decided_s) if self._unseen else 0.0,
                 undecided=undecided,
                 undecided_s=max(0.0, now_s - self._sent[0][1]) if self._sent else 0.0,
                 head=self._head,

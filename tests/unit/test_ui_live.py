@@ -18,6 +18,7 @@ from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
 from commitlog.errors import CatalogUnavailableError
 from commitlog.testing import InMemoryCommitLog
+from commitlog.ui import pulse as pulse_module
 from commitlog.ui.drawing.lanes import NARROW, WIDE, LaneShape, draw_lanes
 from commitlog.ui.drawing.plots import draw_plot, nice_above
 from commitlog.ui.drawing.times import draw_times
@@ -81,6 +82,24 @@ def test_beat_when_nobody_answers_then_the_head_stays_and_the_lag_grows(log: InM
     pulse.take(log.outcomes[-3])
     beat = pulse.beat(None)
     assert (beat.head, beat.visible, beat.lag) == (3, 0, 1)
+
+
+def test_beat_when_readers_are_away_for_long_then_those_of_a_second_are_noted_together(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse_module, "UNSEEN_APART_MAX", 2)
+    commits = [each for each in log.outcomes if each.snapshot_id is not None]
+    first = commits[0].snapshot_id or 0
+    pulse = Pulse(log, clock_s=lambda: commits[0].decided_at_ms / 1000 + 9)
+    for outcome in commits[:3]:
+        pulse.take(outcome)
+    assert pulse.beat(None).lag == 3
+    for outcome in commits[3:7]:
+        pulse.take(outcome)
+    beat = pulse.beat(None)
+    assert (beat.lag, beat.lag_s) == (7, pytest.approx(9))
+    assert len(pulse._unseen) == 3
+    assert [pulse.beat(first + seen).lag for seen in range(8)] == [6, 5, 4, 3, 2, 1, 0, 0]
 
 
 def test_pulse_when_it_begins_then_knows_what_was_decided_before(log: InMemoryCommitLog) -> None:
