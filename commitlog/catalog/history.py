@@ -25,21 +25,25 @@ _BY_ID = re.compile(r"[a-z_]+:(\d+)")
 _NAMED: LiteralString = """
     (SELECT t.table_id, t.table_name AS name, t.schema_id, t.begin_snapshot, t.end_snapshot FROM ducklake_table t
      UNION ALL SELECT v.view_id, v.view_name, v.schema_id, v.begin_snapshot, v.end_snapshot FROM ducklake_view v)"""
-_ENTRIES = sql.SQL("""
+# What had the name, at whichever time, is found once, and not for each outcome.
+_ENTRIES = sql.SQL(
+    """
+    WITH called AS MATERIALIZED (
+        SELECT n.table_id, n.begin_snapshot, n.end_snapshot FROM """
+    + _NAMED
+    + """ AS n JOIN ducklake_schema s USING (schema_id)
+        WHERE lower(n.name) = lower(%(name)s) AND lower(s.schema_name) = lower(%(schema)s))
     SELECT o.seq, o.decided_at, o.verdict, o.snapshot_id, o.writer_id, o.proposal_id, o.base_snapshot_id,
         o.head_snapshot_id, o.reason, o.detail, o.change_kinds, c.author, c.commit_message, o.conflicts, c.changes_made,
         CASE WHEN o.verdict = 'REJECTED' THEN (
             SELECT array_agg(ARRAY[r.schema_name, r.table_name]) FROM commitlog.refused_tables r WHERE r.seq = o.seq) END
     FROM commitlog.outcomes o LEFT JOIN ducklake_snapshot_changes c USING (snapshot_id)
-    WHERE {conditions} ORDER BY o.seq DESC LIMIT %(limit)s""")
-_OF_TABLE: LiteralString = (
-    """
+    WHERE {conditions} ORDER BY o.seq DESC LIMIT %(limit)s"""
+)
+_OF_TABLE: LiteralString = """
     (EXISTS (
-        SELECT FROM """
-    + _NAMED
-    + """ AS n JOIN ducklake_schema s USING (schema_id)
-        WHERE lower(n.name) = lower(%(name)s) AND lower(s.schema_name) = lower(%(schema)s)
-        AND n.begin_snapshot <= o.snapshot_id AND coalesce(n.end_snapshot, o.snapshot_id) >= o.snapshot_id
+        SELECT FROM called n
+        WHERE n.begin_snapshot <= o.snapshot_id AND coalesce(n.end_snapshot, o.snapshot_id) >= o.snapshot_id
         AND (o.snapshot_id IN (n.begin_snapshot, n.end_snapshot)
             OR c.changes_made ~ ('(^|,)[a-z_]+:' || n.table_id || '(,|$)')))
     OR o.seq IN (
@@ -49,7 +53,6 @@ _OF_TABLE: LiteralString = (
         SELECT FROM jsonb_array_elements(o.conflicts) AS met
         WHERE lower(met -> 'object' ->> 'table') = lower(%(name)s)
         AND lower(met -> 'object' ->> 'schema') = lower(%(schema)s)))"""
-)
 _CONDITIONS = {
     "before_seq": sql.SQL("o.seq < %(before_seq)s"),
     "table": sql.SQL(_OF_TABLE),
@@ -58,13 +61,13 @@ _CONDITIONS = {
             SELECT snapshot_id FROM ducklake_snapshot_changes
             WHERE changes_made ~ ('(^|,)[a-z_]+:' || %(table_id)s::bigint || '(,|$)')
             UNION SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table_id)s)
-        OR EXISTS (
+        OR o.verdict = 'REJECTED' AND EXISTS (
             SELECT FROM commitlog.refused_tables r
             JOIN ducklake_table t ON lower(t.table_name) = lower(r.table_name)
             JOIN ducklake_schema s ON s.schema_id = t.schema_id AND lower(s.schema_name) = lower(r.schema_name)
             WHERE r.seq = o.seq AND t.table_id = %(table_id)s AND t.begin_snapshot <= o.head_snapshot_id
             AND (t.end_snapshot IS NULL OR t.end_snapshot > o.head_snapshot_id))
-        OR o.conflicts @> jsonb_build_array(
+        OR o.conflicts IS NOT NULL AND o.conflicts @> jsonb_build_array(
             jsonb_build_object('object', jsonb_build_object('table_id', %(table_id)s::bigint))))"""),
     "proposal_id": sql.SQL("o.proposal_id = %(proposal_id)s"),
     "writer_id": sql.SQL("o.writer_id = %(writer_id)s"),

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from lakes import TYPES, Lake, some
 from psycopg import sql
 
 from commitlog.catalog import query_statements as statements
+from commitlog.catalog.guard import mark_projector
+from commitlog.catalog.history import _CONDITIONS, _ENTRIES
+from commitlog.catalog.projecting.expiry import _SCHEDULE_FILES
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
@@ -659,3 +663,43 @@ def test_files_by_name_when_there_are_several_then_their_names_are_gone_through_
         mappings = [each.name_mapping for each in catalog.files_of(table, [1, 3, 5])]
     a, b = MappedColumn("A", "a"), MappedColumn("B", "b")
     assert mappings == [(MappedColumn("ID", "id"), MappedColumn("S", "s", (a, b)))] * 3
+
+
+def looked_at(conn: psycopg.Connection[Any], query: sql.Composable, parameters: Any, relation: str) -> int:
+    """How many rows of a table a statement takes, each time that it looks through it."""
+    found = conn.execute(sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) ") + query, parameters).fetchone()
+    assert found is not None
+    nodes, count = [found[0][0]["Plan"]], 0
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        if node.get("Relation Name") == relation:
+            count += (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+    return int(count)
+
+
+@pytest.mark.parametrize("asked", [{"table_id": 3}, {"name": "t3", "schema": "main"}], ids=["id", "name"])
+def test_history_of_a_table_when_the_log_is_long_then_tables_are_not_gone_through_for_each_outcome(
+    lake: Lake, asked: dict[str, Any]
+) -> None:
+    lake.commit(*(create_table(f"t{number}") for number in range(1, 11)))
+    for number in range(20):
+        lake.append(f"t{number % 2 + 3}", some(number), TYPES)
+    query = _ENTRIES.format(conditions=_CONDITIONS["table_id" if "table_id" in asked else "table"])
+    with psycopg.connect(lake.database_url) as conn:
+        entries = {"schema": None, "name": None, "limit": 50, **asked}
+        assert len(conn.execute(query, entries).fetchall()) == 11
+        assert looked_at(conn, query, entries, "ducklake_table") <= 10
+        assert looked_at(conn, query, entries, "refused_tables") == 0
+
+
+def test_expire_when_no_file_has_ended_then_those_that_stay_are_looked_through_once(lake: Lake) -> None:
+    lake.commit(create_table())
+    for number in range(20):
+        lake.append("t", some(number), TYPES)
+    tables = {"table": sql.Identifier("ducklake_data_file"), "key": sql.Identifier("data_file_id")}
+    with closing(psycopg.connect(lake.database_url)) as conn:
+        mark_projector(conn)
+        conn.execute("SET enable_nestloop = off")
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        assert looked_at(conn, _SCHEDULE_FILES.format(**tables), (10, 10, at), "ducklake_data_file") <= 21

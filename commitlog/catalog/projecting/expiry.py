@@ -22,20 +22,24 @@ _ENDING = ("data_file", "delete_file", "column_tag", "tag", "partition_info", "v
 _OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
 _OF_TABLES = ("schema_versions", "table_stats", "table_column_stats", "column_mapping")
 
-# A path that a writer gave twice stays as long as one row refers to it, relative or absolute, of whatever table.
+# A path that a writer gave twice stays as long as one row refers to it, relative or absolute, of whatever table. What has
+# ended is found first: a table may have a million files, and there may be none that has, or a few.
 _SCHEDULE_FILES = sql.SQL("""
-    WITH places AS (
+    WITH places AS NOT MATERIALIZED (
     SELECT f.{key} AS id, f.end_snapshot,
            CASE WHEN f.path_is_relative THEN d.value || s.path || t.path || f.path ELSE f.path END AS place,
            CASE WHEN f.path_is_relative THEN s.path || t.path || f.path ELSE f.path END AS path, f.path_is_relative
     FROM {table} f
     JOIN (SELECT DISTINCT table_id, schema_id, path FROM ducklake_table) t ON t.table_id = f.table_id
     JOIN (SELECT DISTINCT schema_id, path FROM ducklake_schema) s ON s.schema_id = t.schema_id
-    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL)
+    JOIN ducklake_metadata d ON d.key = 'data_path' AND d.scope IS NULL),
+    ended AS MATERIALIZED (SELECT * FROM places WHERE end_snapshot <= %s),
+    stay AS MATERIALIZED (
+        SELECT place FROM places
+        WHERE (end_snapshot IS NULL OR end_snapshot > %s) AND place IN (SELECT place FROM ended))
     INSERT INTO ducklake_files_scheduled_for_deletion
-    SELECT min(id), path, path_is_relative, %s FROM places p
-    WHERE end_snapshot <= %s AND NOT EXISTS (
-        SELECT 1 FROM places o WHERE o.place = p.place AND (o.end_snapshot IS NULL OR o.end_snapshot > %s))
+    SELECT min(id), path, path_is_relative, %s FROM ended
+    WHERE NOT EXISTS (SELECT 1 FROM stay WHERE stay.place = ended.place)
     GROUP BY path, path_is_relative ORDER BY 1""")
 
 _SET_LIMITS = sql.SQL("UPDATE {own}.expiry SET keep_snapshots = %s, older_than_ms = %s")
@@ -176,7 +180,7 @@ def _ducklake(table: str) -> sql.Identifier:
 def _schedule_files(buffer: CopyBuffer, floor: int, at: datetime) -> None:
     for table, key in (("data_file", "data_file_id"), ("delete_file", "delete_file_id")):
         statement = _SCHEDULE_FILES.format(table=_ducklake(table), key=sql.Identifier(key))
-        buffer.execute(statement, (at, floor, floor))
+        buffer.execute(statement, (floor, floor, at))
 
 
 def _forget_rows(buffer: CopyBuffer, floor: int) -> None:
