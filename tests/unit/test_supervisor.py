@@ -94,3 +94,22 @@ def test_supervisor_when_a_log_becomes_long_while_its_service_runs_then_it_is_pu
         supervisor.stop()
     assert described.starts == 1
     assert (others.stat().st_size, others.with_suffix(".log.1").stat().st_size) == (0, 10_001)
+
+
+@pytest.mark.parametrize(("own", "told"), [({}, "1"), ({"MALLOC_ARENA_MAX": "7"}, "7")])
+def test_supervisor_when_it_starts_a_service_then_its_threads_share_memory_unless_somebody_says_otherwise(
+    tmp_path: Path, own: dict[str, str], told: str
+) -> None:
+    program = ("import os, time; print(os.environ['MALLOC_ARENA_MAX'], flush=True); time.sleep(3600)",)
+    log_file = tmp_path / "logs" / "says.log"
+    supervisor = Supervisor(
+        [Service("says", program, program=PYTHON)],
+        {key: value for key, value in os.environ.items() if key != "MALLOC_ARENA_MAX"} | own,
+        logs_dir=log_file.parent,
+        say=lambda line: None,
+    )
+    try:
+        turn(supervisor, lambda: log_file.exists() and log_file.read_text() != "")
+    finally:
+        supervisor.stop()
+    assert log_file.read_text() == f"{told}\n"
