@@ -74,6 +74,8 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
     )
     existing = find_genesis(settings)
     if existing is not None:
+        # Somebody may have deleted a topic in which nothing is the truth; of the others the service says what is gone.
+        create_topics(settings, existing.partitions, existing.settings.proposal_bytes_max)
         return existing
     _check_never_trimmed(settings)
     create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max)
@@ -94,14 +96,9 @@ def _check_never_trimmed(settings: Settings) -> None:
 
 
 def find_genesis(settings: Settings) -> Genesis | None:
-    """What the log is; None when there is no such log. ConfigurationError when its topics are not set as they must be."""
+    """What the log is; None when there is no such log."""
     counts = partition_counts(settings, make_admin(settings))
-    if topics_of(settings.log).results not in counts:
-        return None
-    existing = read_genesis(settings)
-    if existing is not None:
-        check_topics(settings, existing.partitions, existing.settings.proposal_bytes_max)
-    return existing
+    return read_genesis(settings) if topics_of(settings.log).results in counts else None
 
 
 def _append_genesis(settings: Settings, genesis: Genesis) -> Genesis:
@@ -142,8 +139,7 @@ def require_genesis(settings: Settings) -> Genesis:
         LogIntegrityError: there is one of its name, which is not the one that is meant.
         LogUnavailableError: no broker has answered.
     """
-    counts = partition_counts(settings, make_admin(settings))
-    genesis = read_genesis(settings) if topics_of(settings.log).results in counts else None
+    genesis = find_genesis(settings)
     if genesis is None:
         raise ConfigurationError(
             f"there is no log {settings.log!r} at {settings.bootstrap_servers}: `commitlog init` (or these credentials may not "

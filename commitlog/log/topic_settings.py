@@ -165,7 +165,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
     existing = partition_counts(settings, admin)
     for name, (count, _) in wanted.items():
         if name not in existing:
-            raise ConfigurationError(f"there is no topic {name}: create the log with `commitlog init`")
+            raise ConfigurationError(f"there is no topic {name}: `commitlog init` makes what is missing of a log")
         if existing[name] != count:
             raise ConfigurationError(
                 f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}. Partitions of "

@@ -15,15 +15,16 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from log_running import all_records, messages_of, write_raw
+from log_running import all_records, messages_of, wait_until, write_raw
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Granularity
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
 from commitlog.log import genesis
 from commitlog.log.codec import decode_record
+from commitlog.log.connection import make_admin
 from commitlog.log.genesis import init_log, read_genesis, require_genesis
-from commitlog.log.topic_settings import check_topics
+from commitlog.log.topic_settings import check_topics, partition_counts
 from commitlog.log.topics import topics_of
 
 
@@ -113,6 +114,18 @@ def test_topics_when_the_partitions_differ_from_the_genesis_then_refused(setting
     init_log(settings)
     with pytest.raises(ConfigurationError, match=r"has 2 partitions, the log .* has 3"):
         check_topics(settings, 3)
+
+
+@pytest.mark.parametrize("name", ["receipts", "control", "dead_letters"])
+def test_init_when_a_topic_of_the_log_was_deleted_then_it_is_made_anew(settings: Settings, name: str) -> None:
+    made = init_log(settings)
+    topic, admin = getattr(topics_of(settings.log), name), make_admin(settings)
+    admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: topic not in partition_counts(settings, admin), "the topic to be gone")
+    with pytest.raises(ConfigurationError, match=rf"no topic {topic}: .*`commitlog init`"):
+        check_topics(settings, made.partitions)
+    assert init_log(settings) == made
+    check_topics(settings, made.partitions, made.settings.proposal_bytes_max)
 
 
 def test_log_when_it_was_never_created_then_said(settings: Settings) -> None:
