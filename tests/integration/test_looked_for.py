@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 
 import pytest
@@ -12,11 +13,12 @@ from commitlog import CommitLog
 from commitlog.client.access import kafka_access, proposals_lookup
 from commitlog.client.access.log_access import OutcomeState
 from commitlog.client.access.proposals_lookup import Searched, find_queued
+from commitlog.client.ids import id_at
 from commitlog.config import Settings
-from commitlog.domain.model import ProposalId
+from commitlog.domain.model import Genesis, ProposalId
 from commitlog.errors import OutcomeUnknownError
 from commitlog.log.connection import end_offsets, make_admin
-from commitlog.log.genesis import init_log
+from commitlog.log.genesis import init_log, require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.reading import TopicLossError, read_through
 from commitlog.log.topics import topics_of
@@ -59,7 +61,8 @@ def test_proposals_when_trimmed_while_they_are_looked_for_then_the_others_are_fo
         return ends
 
     monkeypatch.setattr(proposals_lookup, "end_offsets", trimmed)
-    assert [find_queued(settings, settings.partitions, each).found for each in sent] == [False, False, True]
+    genesis = require_genesis(settings)
+    assert [find_queued(settings, genesis, each).found for each in sent] == [False, False, True]
     topic, start, end = topics_of(settings.log).proposals, {partition: 0}, {partition: 3}
     with pytest.raises(TopicLossError, match="no offset 0 any more"):
         list(read_through(settings, topic, start, end))
@@ -68,14 +71,23 @@ def test_proposals_when_trimmed_while_they_are_looked_for_then_the_others_are_fo
     assert list(read_through(settings, topic, start, end, skips_trimmed=True)) == []
 
 
+def test_proposal_when_the_clock_that_made_its_id_was_ahead_then_it_is_found(settings: Settings, ids: Ids) -> None:
+    genesis = init_log(settings)
+    ahead_ms = time.time_ns() // 1_000_000 + genesis.settings.clock_skew_ms_max
+    sent = proposal(ids, 0, create_table()).replace(proposal_id=id_at(ahead_ms, 0, 0))
+    with Publisher(settings) as publisher, pytest.raises(OutcomeUnknownError):
+        publisher.submit(sent, timeout_s=0.2)
+    assert find_queued(settings, genesis, sent.proposal_id).found
+
+
 def test_outcome_when_it_is_decided_and_trimmed_while_it_is_looked_for_then_it_is_found_all_the_same(
     settings: Settings, sent: list[ProposalId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decided_and_trimmed(settings: Settings, partitions: int, proposal_id: ProposalId) -> Searched:
+    def decided_and_trimmed(settings: Settings, genesis: Genesis, proposal_id: ProposalId) -> Searched:
         with serving(settings), closing(Publisher(settings)):
             pass
         trim(settings, partition_of(settings), 3)
-        return find_queued(settings, partitions, proposal_id)
+        return find_queued(settings, genesis, proposal_id)
 
     monkeypatch.setattr(kafka_access, "find_queued", decided_and_trimmed)
     with projecting(settings), CommitLog.connect(settings=settings) as log:

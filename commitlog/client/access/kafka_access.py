@@ -325,7 +325,7 @@ class KafkaAccess:
         if decided is not None:
             return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
         sending = self._connections.is_sending(proposal_id)
-        searched = find_queued(self._settings, self._connections.genesis.partitions, proposal_id)
+        searched = find_queued(self._settings, self._connections.genesis, proposal_id)
         # It may have been decided while it was looked for, and trimmed, too.
         decided = self._decided(proposal_id)
         if decided is not None:
