@@ -12,16 +12,20 @@ from commitlog.client.arguments import shown
 from commitlog.errors import InvalidRequestError
 
 _COUNTER_BITS = 12
+_AHEAD_MS_MAX = 10_000
+"""A clock that was set back by more was wrong before, and its ids with it: they go by the right one from then on."""
 _lock = threading.Lock()
 _last = 0
 
 
 def new_proposal_id() -> bytes:
-    """The 16 bytes of a new id; ids of one process are in the order in which they were made."""
+    """The 16 bytes of a new id; ids of one process are in the order in which they were made, unless its clock is set back."""
     global _last
     with _lock:
         # The time in units of 1/4096 ms, so that the 12 bits behind the milliseconds keep the order.
-        tick = max((time.time_ns() << _COUNTER_BITS) // 1_000_000, _last + 1)
+        tick = (time.time_ns() << _COUNTER_BITS) // 1_000_000
+        if _last - tick < _AHEAD_MS_MAX << _COUNTER_BITS:
+            tick = max(tick, _last + 1)
         _last = tick
     return id_at(tick >> _COUNTER_BITS, tick & 0xFFF, int.from_bytes(os.urandom(8), "big"))
 
@@ -35,7 +39,7 @@ os.register_at_fork(after_in_child=_begin_in_child)
 
 
 def uuid7() -> UUID:
-    """A new UUID version 7, such as proposals have; those of one process are in the order in which they were made."""
+    """A new UUID version 7, such as proposals have; in order as `new_proposal_id`."""
     return UUID(bytes=new_proposal_id())
 
 

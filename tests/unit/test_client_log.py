@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -26,6 +27,7 @@ from commitlog.client.outcomes.explaining import explain, explain_status, way_ou
 from commitlog.client.tables.filters import predicates
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
+from commitlog.domain.model.ids import id_time_ms
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
@@ -304,6 +306,20 @@ def test_new_proposal_id_when_forked_while_a_thread_makes_one_then_the_child_mak
             ids.new_proposal_id()
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(("back_ms", "is_followed"), [(9_000, False), (3_600_000, True)])
+def test_new_proposal_id_when_the_clock_is_set_back_then_it_is_followed_where_it_was_wrong(
+    back_ms: int, is_followed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    first = ids.new_proposal_id()
+    monkeypatch.setattr(time, "time_ns", lambda: (now_ms - back_ms) * 1_000_000)
+    monkeypatch.setattr(ids, "_last", ids._last)
+    second, third = ids.new_proposal_id(), ids.new_proposal_id()
+    assert (id_time_ms(second) == now_ms - back_ms) is is_followed
+    assert (second > first) is not is_followed
+    assert third > second
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
