@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 10
 
-# By SQLSTATE: the connection, a server that is read only, what other sessions do, PostgreSQL's resources, its locks, its
-# operator, its machine.
-_WEATHER = ("08", "25006", "40", "53", "55", "57", "58")
+# By SQLSTATE: the connection, a server that is read only, a transaction that took too long, what other sessions do,
+# PostgreSQL's resources, its locks, its operator, its machine.
+_WEATHER = ("08", "25006", "25P03", "25P04", "40", "53", "55", "57", "58")
 
 
 def catalog_url(settings: Settings) -> str:

