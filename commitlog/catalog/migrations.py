@@ -176,5 +176,14 @@ def _versions(conn: Connection, own: str) -> tuple[int, int] | None:
     if not catalog_exists(conn, own=own):
         return None
     row = conn.execute(_VERSION.format(own=sql.Identifier(own))).fetchone()
-    assert row is not None
+    if row is None:
+        raise not_whole("catalog_version")
     return row[0], row[1]
+
+
+def not_whole(table: str) -> CatalogMismatchError:
+    """What is said of a catalog whose tables are there, but not the one row of this one."""
+    return CatalogMismatchError(
+        f"the catalog in this database is not whole: its table {table} is empty, as while a backup is restored, or when that "
+        "was not done to its end. Let it end, or give an empty database, which a projector fills from the log"
+    )

@@ -17,7 +17,7 @@ from psycopg import sql
 from commitlog.catalog.connecting import catalog_url, connect
 from commitlog.catalog.copying import nothing
 from commitlog.catalog.guard import ensure_guard, mark_projector
-from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate
+from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate, not_whole
 from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.tables import OWN_SCHEMA
@@ -207,7 +207,7 @@ class SqlCatalog:
                 return None
             row = self.conn.execute(self._named(_APPLIED)).fetchone()
         if row is None:
-            return None
+            raise not_whole("applied")
         ensure_guard(self.conn)
         catalog_oid, log_id, seq, epoch, digest, offset = row
         return AppliedPosition(catalog_oid, log_id.bytes, seq, epoch, bytes(digest), offset)

@@ -18,7 +18,7 @@ import pytest
 from psycopg import sql
 
 from commitlog.catalog.projector import Projector, Session
-from commitlog.catalog.written import WrittenCatalog, connected
+from commitlog.catalog.written import SqlCatalog, WrittenCatalog, connected
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model import Append, ColumnSpec, CreateTable, DataFile, Proposal, Verdict
@@ -171,6 +171,18 @@ def test_projector_when_the_database_limits_how_long_sessions_take_then_it_takes
         catalog.conn.execute("SELECT pg_sleep(0.4)")
         threading.Event().wait(0.4)
         assert catalog.position() is None
+
+
+@pytest.mark.parametrize("table", ["applied", "catalog_version"])
+def test_projector_when_a_backup_of_the_catalog_is_not_whole_then_says_so(settings: Settings, table: str) -> None:
+    init_log(settings)
+    projector = Projector(settings, decode_statistics=decode_statistics)
+    projector.project_to_end()
+    with projector.connect() as catalog:
+        assert isinstance(catalog, SqlCatalog)
+        catalog.conn.execute(sql.SQL("DELETE FROM commitlog.{}").format(sql.Identifier(table)))
+    with pytest.raises(CatalogMismatchError, match=f"not whole: its table {table} is empty"):
+        projector.run(threading.Event())
 
 
 def test_projector_when_it_is_killed_in_the_middle_then_the_next_one_goes_on(settings: Settings) -> None:
