@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogRefusedError, CatalogUnavailableError
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from commitlog.catalog.writing import Connection
 
 CONNECT_TIMEOUT_S = 10
+
+_KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+"""Whoever waits for a server that is gone without a word is told of it in half a minute, rather than in two hours."""
 
 # By SQLSTATE: the connection, a server that is read only, a transaction that took too long, what other sessions do,
 # PostgreSQL's resources, its locks, its operator, its machine.
@@ -37,7 +41,15 @@ def catalog_url(settings: Settings) -> str:
 def connect(database_url: str, *, autocommit: bool = False, timeout_s: int = CONNECT_TIMEOUT_S) -> Connection:
     """A new connection; CatalogUnavailableError when there is none to be had."""
     with told_plainly(database_url):
-        return psycopg.connect(database_url, autocommit=autocommit, connect_timeout=timeout_s)
+        return connect_plainly(database_url, autocommit=autocommit, timeout_s=timeout_s)
+
+
+def connect_plainly(
+    database_url: str, *, autocommit: bool, timeout_s: int = CONNECT_TIMEOUT_S, **options: int
+) -> Connection:
+    """The same with psycopg's own errors; ``options`` of libpq are for where the URL has none."""
+    wanted: dict[str, Any] = {**_KEEPALIVES, **options, **conninfo_to_dict(database_url), "connect_timeout": timeout_s}
+    return psycopg.connect("", autocommit=autocommit, **wanted)
 
 
 @contextmanager

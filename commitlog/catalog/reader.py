@@ -21,7 +21,7 @@ from psycopg import IsolationLevel, sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
-from commitlog.catalog.connecting import CONNECT_TIMEOUT_S, is_weather, told_plainly
+from commitlog.catalog.connecting import connect_plainly, is_weather, told_plainly
 
 if TYPE_CHECKING:
     # A reader needs nothing of what writes the catalog, which takes half a second to import.
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 FULL_TIMEOUT_S = 30.0
 _FULL_PAUSE_S = 0.1
+_UNTAKEN_MS_MAX = 30_000
+"""For so long may a question be on its way to a machine that does not take it. What a projector writes may be: it is much,
+and waits in a server that is busy."""
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
 
 CatalogT = TypeVar("CatalogT", bound="CatalogReader")
@@ -129,7 +132,7 @@ def _connected(url: str) -> Connection:
     deadline = time.monotonic() + FULL_TIMEOUT_S
     while True:
         try:
-            conn = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+            conn = connect_plainly(url, autocommit=True, tcp_user_timeout=_UNTAKEN_MS_MAX)
             conn.isolation_level = IsolationLevel.REPEATABLE_READ
             conn.read_only = True
             return conn

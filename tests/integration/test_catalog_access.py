@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,7 @@ from lakes import TYPES, Lake, some
 from psycopg import sql
 from secured_servers import Certificates, SecuredPostgres, make_certificates
 
+from commitlog.catalog.connecting import connect
 from commitlog.catalog.queries import Catalog
 from commitlog.client.reading.duckdb_client import attach_statement, open_lake
 from commitlog.config import Settings
@@ -127,3 +129,14 @@ def test_stock_client_when_rows_are_deleted_and_snapshots_expire_between_two_sta
         assert client.execute("SELECT sum(id) FROM t").fetchone() == (6,)
         client.execute("COMMIT")
         assert client.execute("SELECT sum(id) FROM t").fetchone() == (5,)
+
+
+def test_connection_when_made_then_a_server_that_is_gone_without_a_word_is_noticed_and_the_url_has_the_last_word(
+    lake: Lake,
+) -> None:
+    for url, idle in ((lake.database_url, "10"), (f"{lake.database_url}&keepalives_idle=77", "77")):
+        with connect(url) as conn, closing(Catalog(url)) as catalog, catalog.connected() as reading:
+            told = [each.info.get_parameters() for each in (conn, reading)]
+        assert [each["keepalives_idle"] for each in told] == [idle, idle]
+        assert [each.get("tcp_user_timeout") for each in told] == [None, "30000"]
+        assert [each["sslmode"] for each in told] == ["verify-full", "verify-full"]
