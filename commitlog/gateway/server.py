@@ -8,7 +8,9 @@ import socket
 import ssl
 import threading
 from asyncio import StreamReader, StreamWriter, Transport
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, cast
 
 from psycopg.conninfo import conninfo_to_dict
@@ -21,6 +23,7 @@ STOP_TIMEOUT_S = 4.0
 _CLOSE_TIMEOUT_S = 0.5
 _POLL_S = 0.05
 _CONNECT_TIMEOUT_S = 10.0
+_KEEPALIVES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 _DEAD = (OSError, asyncio.IncompleteReadError, TimeoutError)
 
 _logger = logging.getLogger("commitlog.gateway")
@@ -31,14 +34,12 @@ class Upstream:
     """Where PostgreSQL is.
 
     Attributes:
-        host: a name or address, or the directory of its socket.
-        port: likewise.
+        places: hosts (a name or address, or the directory of a socket) and ports; of several, the first that answers is asked.
         database: whose catalog the gateway's log has.
         tls: how it is spoken to; None is in the clear.
     """
 
-    host: str
-    port: int
+    places: Sequence[tuple[str, int]]
     database: str
     tls: ssl.SSLContext | None = None
 
@@ -46,22 +47,32 @@ class Upstream:
     def of(cls, database_url: str) -> Upstream:
         """From a URL, as libpq would read it."""
         options = conninfo_to_dict(database_url)
-        host = str(options.get("host") or "127.0.0.1").partition(",")[0]
-        port = int(str(options.get("port") or 5432).partition(",")[0])
+        hosts = str(options.get("host") or "").split(",")
+        ports = str(options.get("port") or "").split(",")
+        # One port is that of all hosts.
+        places = [(host or "127.0.0.1", int(port or 5432)) for host, port in zip(hosts, cycle(ports), strict=False)]
         database = str(options.get("dbname") or options.get("user") or "")
-        return cls(host, port, database, _tls_of(options))
+        return cls(places, database, _tls_of(options))
 
-    async def connect(self) -> tuple[StreamReader, StreamWriter]:
-        """A connection before its startup."""
-        if self.host.startswith("/"):
-            return await asyncio.open_unix_connection(f"{self.host}/.s.PGSQL.{self.port}")
-        reader, writer = await asyncio.open_connection(self.host, self.port)
-        _at_once(writer)
+    async def connect(self) -> tuple[StreamReader, StreamWriter] | None:
+        """A connection before its startup; None where nobody answers."""
+        for host, port in self.places:
+            try:
+                return await asyncio.wait_for(self._connect(host, port), _CONNECT_TIMEOUT_S)
+            except _DEAD as error:
+                _logger.warning("PostgreSQL at %s:%s does not answer: %s", host, port, error)
+        return None
+
+    async def _connect(self, host: str, port: int) -> tuple[StreamReader, StreamWriter]:
+        if host.startswith("/"):
+            return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+        reader, writer = await asyncio.open_connection(host, port)
+        _prepare(writer)
         if self.tls is not None:
             writer.write(b"\x00\x00\x00\x08" + wire.SSL_REQUEST.to_bytes(4, "big"))
             if await reader.readexactly(1) != wire.TLS:
                 raise ConnectionRefusedError("PostgreSQL does not speak TLS")
-            await writer.start_tls(self.tls, server_hostname=self.host)
+            await writer.start_tls(self.tls, server_hostname=host)
         return reader, writer
 
 
@@ -116,7 +127,7 @@ class Gateway:
         assert task is not None
         self._taken.add(task)
         try:
-            _at_once(writer)
+            _prepare(writer)
             await self._begin(reader, writer)
         except _DEAD:
             pass
@@ -128,12 +139,11 @@ class Gateway:
         startup = await asyncio.wait_for(self._startup(reader, writer), _CONNECT_TIMEOUT_S)
         if startup is None:
             return
-        try:
-            from_server, to_server = await asyncio.wait_for(self._upstream.connect(), _CONNECT_TIMEOUT_S)
-        except _DEAD as error:
-            _logger.warning("PostgreSQL at %s:%s does not answer: %s", self._upstream.host, self._upstream.port, error)
+        connected = await self._upstream.connect()
+        if connected is None:
             writer.write(wire.error("FATAL", "the gateway cannot reach PostgreSQL", wire.UNKNOWN_STATE))
             return
+        from_server, to_server = connected
         to_server.write(startup.raw)
         try:
             if startup.code == wire.CANCEL_REQUEST:
@@ -177,8 +187,15 @@ class Gateway:
                 return None
 
 
-def _at_once(writer: StreamWriter) -> None:
-    """Send small messages without waiting for more."""
+def _prepare(writer: StreamWriter) -> None:
+    """Send small messages without waiting for more, and notice when the other side is gone without a word: its session would
+    stay for ever, and one of PostgreSQL's with it."""
     made = writer.get_extra_info("socket")
-    if made is not None and made.family != socket.AF_UNIX:
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if made is None or made.family == socket.AF_UNIX:
+        return
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVES.items():
+        # Each system has its own of them.
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -128,7 +128,7 @@ def play(
     async def playing() -> None:
         log = PlayedLog(answer)
         server = await asyncio.start_server(postgres.take, "127.0.0.1", 0)
-        upstream = Upstream("127.0.0.1", server.sockets[0].getsockname()[1], "lake")
+        upstream = Upstream([server.sockets[0].getsockname()[:2]], "lake")
         taken = socket.create_server(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         gateway = asyncio.create_task(Gateway(upstream, log).serve(taken, log.stop))
@@ -314,6 +314,44 @@ def test_gateway_when_another_database_is_asked_for_then_refused() -> None:
         assert b'the gateway is for the database "lake" alone' in await client.reader.read()
 
     assert play(scene, startup=b"user\x00ann\x00database\x00other\x00\x00").told == []
+
+
+def test_upstream_when_the_url_names_several_hosts_then_the_first_that_answers_is_asked_and_its_end_is_noticed() -> (
+    None
+):
+    closed = socket.create_server(("127.0.0.1", 0))
+    closed_port = closed.getsockname()[1]
+    closed.close()
+
+    async def connecting() -> tuple[str, int, int]:
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        upstream = Upstream.of(f"postgresql://ann@127.0.0.1:{closed_port},127.0.0.1:{port}/lake")
+        connected = await upstream.connect()
+        assert connected is not None
+        writer = connected[1]
+        is_alive = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        found = upstream.database, writer.get_extra_info("peername")[1] - port, is_alive
+        writer.close()
+        server.close()
+        return found
+
+    assert asyncio.run(connecting()) == ("lake", 0, 1)
+    assert asyncio.run(Upstream.of(f"postgresql://ann@127.0.0.1:{closed_port}/lake").connect()) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "places"),
+    [
+        ("postgresql://ann@/lake", [("127.0.0.1", 5432)]),
+        ("postgresql://ann@a,b/lake", [("a", 5432), ("b", 5432)]),
+        ("postgresql://ann@a:1,b:2/lake", [("a", 1), ("b", 2)]),
+        ("postgresql://ann@a,b/lake?port=7", [("a", 7), ("b", 7)]),
+        ("postgresql:///lake?host=/run/pg&port=7", [("/run/pg", 7)]),
+    ],
+)
+def test_upstream_then_hosts_and_ports_are_as_libpq_reads_them(url: str, places: list[tuple[str, int]]) -> None:
+    assert Upstream.of(url).places == places
 
 
 def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched(
