@@ -28,7 +28,7 @@ from commitlog.errors import (
     ProposalTooLargeError,
 )
 from commitlog.log.answers import Answers, PendingProposal
-from commitlog.log.codec import decode_receipts, encode_proposal
+from commitlog.log.codec import UnknownSchemaError, decode_receipts, encode_proposal
 from commitlog.log.connection import REQUEST_TIMEOUT_S, end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
@@ -352,11 +352,18 @@ class Publisher:
         assert offset is not None
         try:
             receipts = decode_receipts(value or b"")
+        except UnknownSchemaError as unknown:
+            raise LogIntegrityError(
+                f"{self._topics.receipts} holds what this version does not know: {unknown}"
+            ) from None
         except MalformedRecordError as malformed:
-            raise LogIntegrityError(f"{self._topics.receipts} holds what is no receipt: {malformed}") from None
-        if receipts.log_id != self.genesis.log_id:
-            raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
-        self._answers.take(receipts.receipts, self._hear_deliveries)
+            # Whoever has written it, it answers nobody.
+            place = f"{self._topics.receipts} partition {partition} offset {offset}"
+            _logger.warning("%s is no receipt, and is left out: %s", place, malformed)
+        else:
+            if receipts.log_id != self.genesis.log_id:
+                raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
+            self._answers.take(receipts.receipts, self._hear_deliveries)
         self._heard_to[partition] = offset + 1
 
 

@@ -210,6 +210,16 @@ def test_publisher_when_its_broker_is_frozen_killed_and_started_again_then_commi
                 assert publisher.submit(proposal(ids, 3, append("again")), timeout_s=60).snapshot_id == 5
 
 
+def test_publisher_when_somebody_writes_into_the_receipts_then_it_goes_on(settings: Settings, ids: Ids) -> None:
+    init_log(settings)
+    with serving(settings), Publisher(settings) as publisher:
+        assert publisher.submit(proposal(ids, 0, create_table())).snapshot_id == 1
+        for partition in range(settings.partitions):
+            write_raw(settings, topics_of(settings.log).receipts, b"somebody's", None, partition=partition)
+        assert publisher.submit(proposal(ids, 1, append("f"))).snapshot_id == 2
+        assert publisher.submit(proposal(ids, 2, append("g"))).snapshot_id == 3
+
+
 def test_client_when_another_log_of_the_same_name_answers_then_refuses(settings: Settings) -> None:
     genesis = init_log(settings)
     meant = dataclasses.replace(settings, log_id=format_id(genesis.log_id))
