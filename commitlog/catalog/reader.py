@@ -32,6 +32,9 @@ _FULL_PAUSE_S = 0.1
 _UNTAKEN_MS_MAX = 30_000
 """For so long may a question be on its way to a machine that does not take it. What a projector writes may be: it is much,
 and waits in a server that is busy."""
+_LOCKED_S_MAX = 30
+"""For so long may somebody else have locked a table that is read, unless the site says how long."""
+_BOUND_LOCKS = "SELECT set_config('lock_timeout', %s || 's', false) WHERE current_setting('lock_timeout') = '0'"
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
 
 CatalogT = TypeVar("CatalogT", bound="CatalogReader")
@@ -133,6 +136,7 @@ def _connected(url: str) -> Connection:
     while True:
         try:
             conn = connect_plainly(url, autocommit=True, tcp_user_timeout=_UNTAKEN_MS_MAX)
+            conn.execute(_BOUND_LOCKS, (_LOCKED_S_MAX,))
             conn.isolation_level = IsolationLevel.REPEATABLE_READ
             conn.read_only = True
             return conn

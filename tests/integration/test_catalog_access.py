@@ -16,6 +16,7 @@ from lakes import TYPES, Lake, some
 from psycopg import sql
 from secured_servers import Certificates, SecuredPostgres, make_certificates
 
+from commitlog.catalog import reader
 from commitlog.catalog.connecting import connect
 from commitlog.catalog.queries import Catalog
 from commitlog.client.reading.duckdb_client import attach_statement, open_lake
@@ -140,3 +141,15 @@ def test_connection_when_made_then_a_server_that_is_gone_without_a_word_is_notic
         assert [each["keepalives_idle"] for each in told] == [idle, idle]
         assert [each.get("tcp_user_timeout") for each in told] == [None, "30000"]
         assert [each["sslmode"] for each in told] == ["verify-full", "verify-full"]
+
+
+def test_reader_when_somebody_keeps_a_table_locked_then_it_is_told_so_in_time(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_LOCKED_S_MAX", 1)
+    with closing(Catalog(lake.database_url)) as catalog, connect(lake.database_url) as somebody:
+        somebody.execute("LOCK TABLE ducklake_snapshot IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(CatalogUnavailableError, match="lock timeout"):
+            catalog.head_snapshot_id()
+        somebody.rollback()
+        assert catalog.head_snapshot_id() > 0
