@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
@@ -61,6 +62,7 @@ class _OnceAMinute(logging.Filter):
 
 _logger.addFilter(_OnceAMinute())
 _admins: dict[tuple[object, ...], AdminClient] = {}
+_not_let_in: dict[tuple[object, ...], str] = {}
 _admins_lock = threading.Lock()
 
 
@@ -161,16 +163,40 @@ def ready_producer(
 
 def make_admin(settings: Settings) -> AdminClient:
     """The process's client for topics and offsets; thread-safe, and shared, because each has threads and connections."""
-    key = (settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items())))
+    key = _cluster_of(settings)
     with _admins_lock:
         admin = _admins.pop(key, None)
         # Not `or`: a client with nothing on its way has the length 0.
         if admin is None:
-            admin = _library(settings).AdminClient(client_options(settings))
+            admin = _library(settings).AdminClient(
+                {**client_options(settings), "error_cb": partial(_note_not_let_in, key)}
+            )
         _admins[key] = admin
         if len(_admins) > ADMINS_KEPT:
             del _admins[next(iter(_admins))]
     return admin
+
+
+def _cluster_of(settings: Settings) -> tuple[object, ...]:
+    return settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items()))
+
+
+def _note_not_let_in(key: tuple[object, ...], error: KafkaError) -> None:
+    """Notes what a broker, or TLS, has against this process; that nobody answers after it says nothing more."""
+    if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+        _not_let_in[key] = error.str()
+    elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+        _not_let_in.pop(key, None)
+
+
+def _why_unanswered(settings: Settings, failure: KafkaError) -> str:
+    """What is known of a request that nobody answers: to whom is not let in, librdkafka says no more than that."""
+    key = _cluster_of(settings)
+    admin = _admins.get(key)
+    if isinstance(admin, AdminClient):
+        # What it has heard waits to be asked for.
+        admin.poll(0)
+    return _not_let_in.get(key) or failure.str()
 
 
 def leave_to_parent(held: object) -> None:
@@ -266,7 +292,8 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
             raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=failure.str())
         waited_s = now - started
         if waited_s >= timeout_s:
-            raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=failure.str())
+            detail = _why_unanswered(settings, failure)
+            raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=detail)
         settings.machine.sleep(min(RETRY_PAUSE_S, timeout_s - waited_s))
 
 
