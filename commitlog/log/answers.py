@@ -209,8 +209,12 @@ class Answers:
         """Nothing is read any more: what is awaited stays unknown, and what is sent later fails with the error."""
         with self._guard:
             self._end = self._end or error
+        self.give_up(str(error))
+
+    def give_up(self, detail: str) -> None:
+        """No answer comes to what is awaited now: it stays unknown."""
         for pending in self._unanswered():
-            self._settle([pending], pending.unknown())
+            self._settle([pending], pending.unknown(detail))
 
     def _of(self, receipt: Receipt, has_id: bool) -> list[PendingProposal]:
         with self._guard:

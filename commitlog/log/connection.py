@@ -243,11 +243,12 @@ def know_topic(
     answered(settings, lambda: client.list_topics(topic, timeout=timeout_s), timeout_s=timeout_s)
 
 
-def check_may_write(settings: Settings, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-    """Asked before anything is sent: an idempotent producer without rights fails in a way that does not say what was written.
+def check_may(settings: Settings, operation: AclOperation, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    """Asked before anything is sent: an idempotent producer without rights fails in a way that does not say what was written,
+    and who may not read answers has none.
 
     Raises:
-        LogRefusedError: Kafka says that these credentials may not write there.
+        LogRefusedError: Kafka says that these credentials may not do that there.
         LogUnavailableError: no broker has answered.
     """
 
@@ -260,8 +261,9 @@ def check_may_write(settings: Settings, topic: str, *, timeout_s: float = REQUES
         return allowed
 
     allowed = answered(settings, ask, timeout_s=timeout_s)
-    if allowed is not None and AclOperation.WRITE not in allowed:
-        detail = f"these credentials may not write {topic}, which `commitlog acl apply --writer` allows"
+    if allowed is not None and operation not in allowed:
+        what = operation.name.lower()
+        detail = f"these credentials may not {what} {topic}, which `commitlog acl apply --writer` allows"
         raise LogRefusedError(settings.bootstrap_servers, "TOPIC_AUTHORIZATION_FAILED", detail=detail)
 
 

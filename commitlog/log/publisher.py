@@ -3,8 +3,8 @@
 Where the receipts start is fixed before a proposal is sent, so that an answer cannot be missed. Whoever waits for one reads
 the receipts of all proposals on their way (`answers`); while nobody waits, a thread of the publisher's own looks now and then.
 
-A publisher outlives every outage: who publishes meanwhile is told so after their own timeout, nobody else notices. Only a
-log that has become another one ends it.
+A publisher outlives every outage: who publishes meanwhile is told so after their own timeout, nobody else notices. Where its
+rights to read answers are taken away nothing is sent until they are given back. Only a log that has become another one ends it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 
 from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Proposal, ProposalId, Receipt
@@ -29,7 +30,7 @@ from commitlog.errors import (
 )
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.codec import UnknownSchemaError, decode_receipts, encode_proposal
-from commitlog.log.connection import REQUEST_TIMEOUT_S, end_offset, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, check_may, end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.reports import offset_of
@@ -92,6 +93,7 @@ class Publisher:
         self._starts: dict[int, int] = {}
         self._heard_to: dict[int, int] = {}
         self._is_interrupted = False
+        self._is_refused = False
         self._deliveries_heard_at = 0.0
         self._overdue_looked_for_at = 0.0
         self._unsent: dict[PendingProposal, None] = {}
@@ -111,6 +113,7 @@ class Publisher:
         Raises:
             MalformedRecordError: a record cannot hold it.
             ProposalTooLargeError: it is over the limit that the log was created with, and its topic's.
+            LogRefusedError: Kafka does not let it be written, or its answer be read; nothing was sent.
             LogUnavailableError: no broker has answered, or too much is still unanswered; nothing was sent.
         """
         return self.publish_bytes(
@@ -130,6 +133,8 @@ class Publisher:
         partition = partition_for(writer_id, self.genesis.partitions)
         pending = PendingProposal(self._answers, proposal_id, partition, self._default_timeout_s)
         given_s = self._default_timeout_s if timeout_s is None else timeout_s
+        if self._is_refused:
+            self._check_may_hear(given_s)
         if self._answers.awaited >= AWAITED_MAX:
             self._wait_for_room(given_s)
         self._answers.expect(pending)
@@ -192,6 +197,11 @@ class Publisher:
         if not self._answers.wait_for_room(AWAITED_MAX, self._settings.machine.now_s() + timeout_s):
             detail = f"{AWAITED_MAX:,} proposals are unanswered"
             raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=int(timeout_s * 1000), detail=detail)
+
+    def _check_may_hear(self, timeout_s: float) -> None:
+        """Goes on where answers were refused, once they are not any more; raises LogRefusedError as long as they are."""
+        check_may(self._settings, AclOperation.READ, self._topics.receipts, timeout_s=_patience_s(timeout_s))
+        self._is_refused = False
 
     def _listen_to(self, partition: int, timeout_s: float) -> None:
         """Returns when nothing that is answered from now on can be missed."""
@@ -289,6 +299,10 @@ class Publisher:
         """Reads once, for whoever it is."""
         try:
             return self._read_some(min(timeout_s, POLL_S))
+        except LogRefusedError as error:
+            # Rights can be given back.
+            self._is_refused = self._is_interrupted = True
+            self._answers.give_up(str(error))
         except CommitLogError as error:
             self._answers.end(error)
         except Exception as error:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.log.connection import (
     FRAME_BYTES,
     REQUEST_TIMEOUT_S,
     batch_bytes,
-    check_may_write,
+    check_may,
     ready_producer,
 )
 from commitlog.observing.headers import headers_of
@@ -65,7 +66,7 @@ class Sender:
         self._retired: list[Producer] = []
         self._number = 0
         self._is_spent = False
-        check_may_write(settings, topic, timeout_s=timeout_s)
+        check_may(settings, AclOperation.WRITE, topic, timeout_s=timeout_s)
         self._producer = self._make_producer(timeout_s)
 
     def _make_producer(self, timeout_s: float) -> Producer:

@@ -16,7 +16,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from log_running import Ids, create_table, proposal, serving, wait_until
 from registry_server import RegistryServer
 from registry_server import serving as serving_registry
@@ -25,7 +33,7 @@ from secured_servers import Certificates, SecuredBroker, make_certificates
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Configure, Verdict
-from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
+from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError, OutcomeUnknownError
 from commitlog.log.access_rules import Role, access_rules, apply
 from commitlog.log.codec import encode_proposal
 from commitlog.log.codec.confluent import framed, schema_text
@@ -186,6 +194,46 @@ def test_client_when_password_user_or_certificate_is_wrong_then_told_so_and_noth
     for told in (str(raised.value), repr(settings), caplog.text):
         assert known.kafka["sasl.password"] not in told
         assert "guessed" not in told
+
+
+def revoke(super_user: Settings, role: Role, operation: str, topic: str) -> None:
+    """Take a right away, by an administrator's mistake."""
+    principal, asking = f"User:the-{role}", admin(super_user)
+    allowing = (AclOperation[operation], AclPermissionType.ALLOW)
+    rule = AclBindingFilter(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, principal, "*", *allowing)
+    assert len(asking.delete_acls([rule])[rule].result(timeout=20)) == 1
+
+
+def give_back(super_user: Settings, role: Role) -> None:
+    assert apply(super_user, {role: [f"the-{role}"]}) > 0
+
+
+def commits(log: CommitLog, ids: Ids) -> bool:
+    """Whether a proposal is answered, soon."""
+    try:
+        outcome = log.submit(proposal(ids, 0, create_table(f"t{secrets.token_hex(4)}")), timeout_ms=20_000)
+    except (LogRefusedError, OutcomeUnknownError):
+        return False
+    return outcome.verdict is Verdict.COMMITTED
+
+
+def test_writer_when_it_may_not_read_answers_for_a_while_then_nothing_is_sent_and_afterwards_it_goes_on(
+    of_role: dict[Role, Settings], super_user: Settings, ids: Ids
+) -> None:
+    writer = of_role[Role.WRITER]
+    where = make_admin(super_user)
+    with serving(of_role[Role.SERVICE]), CommitLog.connect(settings=writer) as log:
+        assert commits(log, ids)
+        revoke(super_user, Role.WRITER, "READ", TOPICS.receipts)
+        try:
+            wait_until(lambda: not commits(log, ids), "the answers to be refused", deadline_s=WITHIN_S)
+            before = end_offsets(super_user, where, TOPICS.proposals, range(2))
+            with pytest.raises(LogRefusedError, match=rf"may not read {TOPICS.receipts}"):
+                log.submit(proposal(ids, 0, create_table()))
+            assert end_offsets(super_user, where, TOPICS.proposals, range(2)) == before
+        finally:
+            give_back(super_user, Role.WRITER)
+        wait_until(lambda: commits(log, ids), "answers again", deadline_s=WITHIN_S)
 
 
 def test_acl_commands_then_say_and_give_the_same_rights(super_user: Settings, broker: SecuredBroker) -> None:

@@ -52,7 +52,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
         return producers[-1]
 
     monkeypatch.setattr(sending, "ready_producer", make)
-    monkeypatch.setattr(sending, "check_may_write", lambda *_, **__: None)
+    monkeypatch.setattr(sending, "check_may", lambda *_, **__: None)
     return producers
 
 
