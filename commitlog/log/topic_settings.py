@@ -168,8 +168,8 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
             raise ConfigurationError(f"there is no topic {name}: `commitlog init` makes what is missing of a log")
         if existing[name] != count:
             raise ConfigurationError(
-                f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}. Partitions of "
-                "a log cannot be changed: use another name for another log"
+                f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}, which "
+                "cannot be changed: docs/retention.md says how its topics are made as they were"
             )
     if wrong := wrong_settings(settings, admin, wanted):
         raise ConfigurationError(f"{wrong[0].what}: {wrong[0].command}")

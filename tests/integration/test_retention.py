@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewPartitions
 from log_running import Ids, append, create_table, proposal, save_checkpoint, seed_of, serving, wait_until, write_raw
 
 from commitlog.catalog.projector import Projector
@@ -393,6 +394,22 @@ def test_proposals_when_created_anew_then_what_is_left_is_backed_up_and_restored
     delete_topics(small, topics_of(small.log).proposals)
     create_topics(small, 2, small.proposal_bytes_max)
     with pytest.raises(LogLossError, match=r"the topic was made anew.*docs/retention\.md"), serving(small):
+        pass
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    delete_topics(small, *topics_of(small.log)[:5])
+    run(small, "restore", "--from", str(archive))
+    assert decide(small, 2)[-1].snapshot_id == 5
+
+
+def test_partitions_when_some_were_added_then_a_backup_is_restored_into_topics_as_they_were(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 3)
+    topic = topics_of(small.log).proposals
+    make_admin(small).create_partitions([NewPartitions(topic, 5)])[topic].result()
+    wait_until(lambda: partition_counts(small, make_admin(small))[topic] == 5, "the partitions are there")
+    with pytest.raises(ConfigurationError, match=r"has 5 partitions, .* has 2, .*docs/retention\.md"), serving(small):
         pass
     run(small, "backup", "--to", str(archive), "--range", RANGE)
     delete_topics(small, *topics_of(small.log)[:5])
