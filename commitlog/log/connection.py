@@ -291,7 +291,8 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         is_missing = missed_at is not None and now - missed_at >= min(timeout_s, MISSING_PATIENCE_S)
         missed_at = (now if missed_at is None else missed_at) if kind is Triage.MISSING else None
         if (is_missing and kind is Triage.MISSING) or kind not in (Triage.RETRY, Triage.MISSING):
-            raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=failure.str())
+            advice = ": `commitlog init` makes what is missing of a log" if kind is Triage.MISSING else ""
+            raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=f"{failure.str()}{advice}")
         waited_s = now - started
         if waited_s >= timeout_s:
             detail = _why_unanswered(settings, failure)

@@ -15,11 +15,11 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from log_running import all_records, messages_of, wait_until, write_raw
+from log_running import all_records, messages_of, serving, wait_until, write_raw
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Granularity
-from commitlog.errors import ConfigurationError, LogIntegrityError, LogUnavailableError
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogRefusedError, LogUnavailableError
 from commitlog.log import genesis
 from commitlog.log.codec import decode_record
 from commitlog.log.connection import make_admin
@@ -124,6 +124,8 @@ def test_init_when_a_topic_of_the_log_was_deleted_then_it_is_made_anew(settings:
     wait_until(lambda: topic not in partition_counts(settings, admin), "the topic to be gone")
     with pytest.raises(ConfigurationError, match=rf"no topic {topic}: .*`commitlog init`"):
         check_topics(settings, made.partitions)
+    with pytest.raises((ConfigurationError, LogRefusedError), match="`commitlog init`"), serving(settings):
+        pass
     assert init_log(settings) == made
     check_topics(settings, made.partitions, made.settings.proposal_bytes_max)
 
