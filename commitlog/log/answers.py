@@ -209,10 +209,10 @@ class Answers:
         """Nothing is read any more: what is awaited stays unknown, and what is sent later fails with the error."""
         with self._guard:
             self._end = self._end or error
-        self.give_up(str(error))
+        self.give_up()
 
-    def give_up(self, detail: str) -> None:
-        """No answer comes to what is awaited now: it stays unknown."""
+    def give_up(self, detail: str | None = None) -> None:
+        """No answer comes to what is awaited now: it stays unknown, perhaps with the reason."""
         for pending in self._unanswered():
             self._settle([pending], pending.unknown(detail))
 

@@ -18,6 +18,7 @@ from commitlog.domain.model.ids import partition_for
 from commitlog.errors import LogRefusedError, LogUnavailableError, MalformedRecordError
 from commitlog.log.codec import readable_ids
 from commitlog.log.codec.confluent import framed, proposal_in
+from commitlog.log.codec.framing import record_of
 from commitlog.log.connection import FRAME_BYTES, batch_bytes, know_topic, make_consumer, ready_producer
 from commitlog.log.reading import take
 from commitlog.log.topics import BorderTopics, relay_of, topics_of
@@ -111,8 +112,13 @@ class Inward:
         return consumed(message.error(), self._settings.bootstrap_servers, self._border.proposals) is Consumed.RECORD
 
     def _give_receipts(self, producer: Producer, message: Message) -> None:
-        value = message.value()
-        assert value is not None
+        value = message.value() or b""
+        try:
+            record_of(value)
+        except MalformedRecordError as error:
+            place = f"{message.topic()}-{message.partition()}@{message.offset()}"
+            _logger.warning("%s is no receipt, and is left out: %s", place, error)
+            return
         self._send(producer, self._border.receipts, message, framed(value, self._receipts_id), message.partition())
 
     def _give_proposal(self, producer: Producer, message: Message) -> None:

@@ -133,12 +133,12 @@ class Outward:
         return LogPosition(head.log_id, head.seq, head.epoch, hash_record(raw), int(offset))
 
     def _last(self) -> Message | None:
-        """The last record at the border; the last offsets are those of the ends of transactions."""
+        """The last outcome at the border; the last offsets are those of the ends of transactions."""
         end = end_offset(self._settings, make_admin(self._settings), self._topic, 0)
         back = LAST_LOOKED_FOR
         while True:
             start = max(0, end - back)
-            found = self._between(start, end)
+            found = [each for each in self._between(start, end) if _is_relays(each)]
             if found or start == 0:
                 return found[-1] if found else None
             back *= LAST_LOOKED_FOR
@@ -164,3 +164,8 @@ class Outward:
         if triage(error) is Triage.REFUSED and not error.txn_requires_abort():
             return LogRefusedError(servers, error.name(), detail=error.str())
         return LogUnavailableError(servers, detail=error.str())
+
+
+def _is_relays(message: Message) -> bool:
+    """Whether a relay has written it: who may write there is the site's to say."""
+    return OFFSET_HEADER in dict(message.headers() or ())

@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from log_running import projecting, wait_until
+from log_running import projecting, wait_until, write_raw
 from log_running import serving as serving_log
 from registry_server import RegistryServer, serving
 
@@ -33,7 +33,7 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, FencedError, RegistryUnavailableError
 from commitlog.log.codec.framing import schemas_dir
 from commitlog.log.genesis import init_log
-from commitlog.log.topics import border_topics_of, relay_of
+from commitlog.log.topics import border_topics_of, relay_of, topics_of
 from commitlog.ops.service.health import log_health
 from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.supervisor import RELAY, Supervisor
@@ -238,6 +238,24 @@ def test_relay_when_begun_again_then_each_outcome_is_there_once_and_repeats_have
     assert [each["seq"] for each in told] == [1, 2, 3]
     assert [each["verdict"] for each in told] == ["COMMITTED", "DUPLICATE", "COMMITTED"]
     assert told[1]["original_seq"] == 1
+
+
+@pytest.mark.usefixtures("deciding")
+def test_relay_when_somebody_has_written_what_it_gives_then_it_goes_on_all_the_same(bordered: Settings) -> None:
+    own, border = topics_of(bordered.log), border_topics_of(bordered.log)
+    with CommitLog.connect(settings=bordered) as log, following(bordered, border.results) as outcomes:
+        with log.transaction() as tx:
+            tx.create_schema("a")
+        with Relay(bordered):
+            assert len(outcomes(1)) == 1
+        for topic in (own.receipts, border.results):
+            write_raw(bordered, topic, b"somebody's", None)
+        with log.transaction() as tx:
+            tx.create_schema("b")
+        with Relay(bordered):
+            given = outcomes(4)
+    ours = [deserialized(bordered, each) for each in given if (each.value() or b"").startswith(b"\0")]
+    assert [each["seq"] for each in ours] == [1, 2]
 
 
 @pytest.mark.usefixtures("deciding")
