@@ -7,12 +7,14 @@ The note holds the genesis, too, which says what the log is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from confluent_kafka import TopicPartition
 
 from commitlog.config import Settings
-from commitlog.errors import LogLossError, LogUnavailableError, ResultsTrimmedError
+from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError, ResultsTrimmedError
 from commitlog.log.chain import LogPosition
-from commitlog.log.codec import Trim, decode_trim, encode_trim
+from commitlog.log.codec import Trim, UnknownSchemaError, decode_trim, encode_trim
 from commitlog.log.connection import (
     REQUEST_TIMEOUT_S,
     answered,
@@ -32,7 +34,7 @@ def last_trim(settings: Settings) -> Trim | None:
     """The furthest trim; None where nothing ever was trimmed. A note that came late, behind a further one, says nothing new.
 
     Raises:
-        MalformedRecordError: somebody else has written into the topic.
+        UnknownSchemaError: another version has noted one.
         LogUnavailableError: no broker has answered.
     """
     admin, topic = make_admin(settings), topics_of(settings.log).trims
@@ -40,7 +42,18 @@ def last_trim(settings: Settings) -> Trim | None:
         return None
     firsts, ends = first_offsets(settings, admin, topic, [0]), end_offsets(settings, admin, topic, [0])
     notes = read_through(settings, topic, firsts, ends) if firsts[0] < ends[0] else ()
-    return max((decode_trim(value or b"") for _, value in notes), key=lambda trim: trim.seq, default=None)
+    return max(_trims_in(value for _, value in notes), key=lambda trim: trim.seq, default=None)
+
+
+def _trims_in(notes: Iterable[bytes | None]) -> Iterator[Trim]:
+    for value in notes:
+        try:
+            yield decode_trim(value or b"")
+        except UnknownSchemaError:
+            raise
+        except MalformedRecordError:
+            # Somebody else's, which tells of no trim.
+            continue
 
 
 def position_of(trim: Trim) -> LogPosition:

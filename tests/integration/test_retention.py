@@ -203,6 +203,14 @@ def test_trimmed_log_then_every_part_goes_on_and_says_where_the_rest_is(trimmed:
     assert not isinstance(lost.value, ResultsTrimmedError)
 
 
+def test_trimmed_log_when_somebody_writes_into_its_notes_then_it_goes_on(trimmed: Settings) -> None:
+    noted = last_trim(trimmed)
+    write_raw(trimmed, topics_of(trimmed.log).trims, b"somebody's", None)
+    assert noted is not None
+    assert last_trim(trimmed) == noted
+    assert decide(trimmed, 1)[0].snapshot_id is not None
+
+
 def test_trimmed_log_when_a_key_or_an_id_comes_again_then_its_verdict_is_told(small: Settings, archive: Path) -> None:
     prepare(small)
     ids = Ids(seed_of("a key of a trimmed log"))
