@@ -27,19 +27,29 @@ class Weakness(NamedTuple):
     is_note: bool
 
 
-def weaknesses(settings: Settings) -> list[Weakness]:
+def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
     """What a log's topics lack of replication 3, two replicas in sync and clean elections only, and how one is set so that it
-    loses records by itself.
+    loses records by itself, or its service is not started again.
+
+    Args:
+        settings: which log, and where.
+        partitions: that it was made with.
 
     Raises:
         LogRefusedError: a topic is not there, or may not be looked at.
         LogUnavailableError: no broker has answered.
     """
     admin = make_admin(settings)
-    brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
+    cluster = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+    brokers, wanted = len(cluster.brokers), wanted_topics(settings.log, partitions, 0)
     # A service looks when it begins; they may have been set otherwise since.
-    wrong = wrong_settings(settings, admin, wanted_topics(settings.log, 1, 0))
+    wrong = wrong_settings(settings, admin, wanted)
     found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
+    for name, (count, _) in wanted.items():
+        if name in cluster.topics and len(cluster.topics[name].partitions) != count:
+            has = _counted(len(cluster.topics[name].partitions), "partition")
+            what = f"the topic {name} has {has}, the log {count}: its service is not started again once it has ended"
+            found.append(Weakness(what, "docs/retention.md says how its topics are made as they were", is_note=False))
     if brokers < REPLICAS:
         what = f"Kafka has {_counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
         advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"

@@ -50,7 +50,7 @@ def test_broker_when_each_in_turn_is_killed_then_writers_are_answered_and_nothin
 ) -> None:
     service = replace(owner, kafka=brokers.options_of("commitlog", "KAFKA_SERVICE_PASSWORD"))
     writer = replace(owner, kafka=brokers.options_of("writer", "KAFKA_WRITER_PASSWORD"))
-    assert weaknesses(owner) == [], "three copies, two of them in sync, clean elections"
+    assert weaknesses(owner, owner.partitions) == [], "three copies, two of them in sync, clean elections"
     assert writers_of_results(owner) == ("User:commitlog",)
     writers = Writers(writer, seed_of("three"), pause_s=0.05)
     killed = []

@@ -17,7 +17,7 @@ GOOD = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A cluster: how many brokers, replicas of each partition, and the settings of the topics."""
-    cluster: dict[str, Any] = {"brokers": 3, "replicas": [3, 3], "settings": GOOD}
+    cluster: dict[str, Any] = {"brokers": 3, "replicas": [3, 3], "settings": GOOD, "topics": {}}
 
     def described(_: Settings, __: object, names: tuple[str, ...]) -> dict[str, dict[str, str]]:
         return dict.fromkeys(names, cluster["settings"])
@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return Plain(partitions=[Plain(replicas=range(count)) for count in cluster["replicas"]])
 
     admin = Plain(
-        list_topics=lambda timeout: Plain(brokers=range(cluster["brokers"])),
+        list_topics=lambda timeout: Plain(brokers=range(cluster["brokers"]), topics=cluster["topics"]),
         describe_topics=lambda topics, request_timeout: {
             name: Plain(result=topic) for name in ("main.proposals", "main.results")
         },
@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def found(cluster: dict[str, Any], **changed: object) -> list[tuple[str, bool]]:
     cluster.update(changed)
-    return [(each.what, each.is_note) for each in weaknesses(Settings.load(environment={}, log="main"))]
+    return [(each.what, each.is_note) for each in weaknesses(Settings.load(environment={}, log="main"), 4)]
 
 
 def test_topics_when_set_as_production_needs_then_nothing_is_found(asked: dict[str, Any]) -> None:
@@ -54,6 +54,17 @@ def test_topics_when_one_is_set_to_lose_records_then_named_however_many_brokers_
     assert told[:5] == [
         (f"the topic main.{topic} has cleanup.policy=compact, a log needs delete", False)
         for topic in ("proposals", "results", "receipts", "dead-letters", "control")
+    ]
+
+
+def test_topics_when_partitions_were_added_then_named_before_the_service_is_not_started_again(
+    asked: dict[str, Any],
+) -> None:
+    counts = {"main.proposals": 5, "main.receipts": 4, "main.results": 2, "main.control": 1}
+    told = found(asked, topics={name: Plain(partitions=range(count)) for name, count in counts.items()})
+    assert [(what.partition(":")[0], is_note) for what, is_note in told] == [
+        ("the topic main.proposals has 5 partitions, the log 4", False),
+        ("the topic main.results has 2 partitions, the log 1", False),
     ]
 
 

@@ -20,6 +20,7 @@ from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError
 from commitlog.local.room import full_disks
 from commitlog.log.durability import weaknesses
+from commitlog.log.genesis import require_genesis
 from commitlog.ops.maintenance.log_side import read_log_side
 from commitlog.ops.maintenance.storage import (
     StoredFile,
@@ -132,7 +133,9 @@ def examine_on(
             yield CheckResult(name, not_checked="the catalog is no image of this log")
         else:
             yield CheckResult(name, tuple(check(catalog)))
-    yield CheckResult(DURABILITY, tuple(Finding(*each) for each in weaknesses(settings)))
+    yield CheckResult(
+        DURABILITY, tuple(Finding(*each) for each in weaknesses(settings, require_genesis(settings).partitions))
+    )
     yield CheckResult(ROOM, tuple(Finding(each, FULL) for each in full_disks(settings)))
     if storage:
         yield from examine_storage(conn, log_id=log.log_id, log=settings.log, footers=footers)
