@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from commitlog.client.tables.filters import is_one, predicates
 from commitlog.domain.model import Predicate
+from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.columns import quoted
 
@@ -57,8 +61,8 @@ def is_spark_only(where: Where) -> bool:
     return isinstance(where, str | Expression)
 
 
-def condition(where: Where) -> Expression:
-    """The filter as Spark's expression.
+def condition(where: Where, rows: DataFrame) -> Expression:
+    """The filter as Spark's expression over ``rows``.
 
     Raises:
         InvalidRequestError: an unknown operator, or a wrong number of parts.
@@ -67,16 +71,41 @@ def condition(where: Where) -> Expression:
         return where
     if isinstance(where, str):
         return sf.expr(where)
-    conjunction(where)
+    asked = conjunction(where)
     given: Sequence[Any] = [where] if is_one(where) else [*(where or ())]
-    terms = [_OPERATORS[op](sf.col(quoted(column)), value[0] if value else None) for column, op, *value in given]
+    terms = [
+        _OPERATORS[each.op](sf.col(quoted(column)), _beside(column, value[0], rows) if value else None)
+        for (column, _, *value), each in zip(given, asked, strict=True)
+    ]
     return reduce(Expression.__and__, terms, sf.lit(True))
+
+
+def _beside(column: str, value: Any, rows: DataFrame) -> Any:
+    """A value, or several, as they are meant beside a column: a datetime without a zone is a moment if the column has moments.
+
+    PySpark takes it for one everywhere, of this process's zone.
+    """
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_beside(column, each, rows) for each in value]
+    if not isinstance(value, datetime) or value.tzinfo is not None:
+        return value
+    types = {fold(each.name): each.dataType for each in rows.schema.fields}
+    if isinstance(types.get(fold(column)), st.TimestampType):
+        return value
+    return sf.lit(value.isoformat(" ")).cast(st.TimestampNTZType())
 
 
 def conjunction(where: Where) -> tuple[Predicate, ...]:
     """The filter as the log's predicates; of what only Spark can read, none.
 
     Raises:
-        InvalidRequestError: an unknown operator, or a wrong number of parts.
+        InvalidRequestError: an unknown operator, or a wrong number of parts; or an iterator, which is empty the second time.
     """
-    return () if where is None or isinstance(where, str | Expression) else predicates(where)
+    if where is None or isinstance(where, str | Expression):
+        return ()
+    if isinstance(where, Iterator):
+        raise InvalidRequestError(
+            f"a filter is read more than once, and {type(where).__name__} gives what it has only once: give a list, such as "
+            "[('id', '=', 5)]"
+        )
+    return predicates(where)

@@ -115,6 +115,21 @@ def test_rows_when_moments_are_of_a_zones_local_mean_time_then_only_those_that_m
     assert t.read().count() == 1
 
 
+@pytest.mark.usefixtures("new_york")
+def test_rows_when_a_datetime_without_a_zone_is_no_moment_then_is_the_same_in_all_zones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    t = commitlog.spark.table(spark, "main.visits", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    for hour in (10, 14):
+        t.append(spark.sql(f"SELECT {hour} AS hour, TIMESTAMP_NTZ '2026-01-05 {hour}:00:00' AS at"), create=True)
+    ten, noon = datetime(2026, 1, 5, 10), datetime(2026, 1, 5, 12)
+    wheres: list[Where] = [("at", "==", ten), ("AT", "IN", [ten]), ("at", "between", (ten, noon)), ("at", "<", noon)]
+    for where in wheres:
+        assert [row.hour for row in t.read(where=where).collect()] == [10], where
+    t.delete(("at", "<", noon))
+    assert [row.hour for row in t.read().collect()] == [14]
+
+
 def test_read_when_moments_are_asked_for_then_only_files_that_may_have_them_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:

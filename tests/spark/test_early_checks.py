@@ -60,6 +60,11 @@ def test_change_when_it_is_said_wrongly_then_nothing_is_computed(spark: SparkSes
         ),
         (lambda: nowhere.append(never, create=True), InvalidRequestError, "no schema nope"),
         (lambda: t.delete("id = 1", key=7), InvalidRequestError, "key must be a text"),
+        (
+            lambda: t.delete(("id", "=", each) for each in (1,)),
+            InvalidRequestError,
+            "read more than once, and generator gives",
+        ),
         (lambda: t.update("id = 1", "age = 1"), InvalidRequestError, "set must map columns to their values"),
         (lambda: t.update("id = 1", {"age": 1, "AGE": 2}), InvalidRequestError, "given two values: age, AGE"),
         (lambda: t.compact(sort_by="age"), InvalidRequestError, "sort_by must be a list of names"),

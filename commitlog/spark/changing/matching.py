@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 800_000_000
 def matching(base: Base, where: Where) -> DataFrame:
     """The rows in files that match, with their places."""
     rows = with_positions(base.spark, base.scan)
-    return rows if where is None else rows.where(condition(where))
+    return rows if where is None else rows.where(condition(where, rows))
 
 
 def found_in(base: Base, where: Where) -> dict[int, FrozenBitMap64]:
@@ -36,7 +36,7 @@ def found_in(base: Base, where: Where) -> dict[int, FrozenBitMap64]:
     base = replace(base, scan=replace(base.scan, columns=tuple(c for c in base.scan.columns if is_held(c.type))))
     if where is not None and base.scan.inlined.num_rows:
         inlined = dataframe(base.spark, replace(base.scan, files=()))
-        if inlined.where(condition(where)).limit(1).count():
+        if inlined.where(condition(where, inlined)).limit(1).count():
             refuse_inlined(base)
     found: dict[int, FrozenBitMap64] = {}
     for files in searched_at_once(base.scan.files):

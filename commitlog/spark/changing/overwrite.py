@@ -107,7 +107,7 @@ def _put_checked(transaction: Transaction, base: Base, found: Found, df: DataFra
     """Rows that do not match are counted as they are written. To end the job at the first would cost less where there is
     one, and Spark would tell of it by the stacks of its tasks."""
     seen = Observation()
-    is_wrong = ~sf.coalesce(condition(where), sf.lit(False))
+    is_wrong = ~sf.coalesce(condition(where, df), sf.lit(False))
     paths = put_replacement(transaction, base, found, df.observe(seen, sf.count_if(is_wrong).alias(_WRONG)))
     # Of rows that turn out to be none, while it sorts them apart, Spark tells nothing, not even that none is wrong.
     has_new = any(isinstance(each, Append) for each in transaction.changes)

@@ -61,7 +61,8 @@ def derived(spark: SparkSession, where: Where, columns: Sequence[Column]) -> Der
         return Derived(conjunction(where), False)
     held = [each for each in columns if is_held(each.type)]
     try:
-        rows = file_rows(spark, (), scan_schema(held), placed=False).where(condition(where))
+        unfiltered = file_rows(spark, (), scan_schema(held), placed=False)
+        rows = unfiltered.where(condition(where, unfiltered))
     except AnalysisException as error:
         if others := unheld(columns):
             error.add_note(

@@ -78,7 +78,7 @@ def rows_at(
     else:
         read_now = marks(log, scan.table_id, scan.snapshot_id)
         rows = marked(dataframe(spark, scan, read_now), read_now)
-    return rows if where is None else rows.where(condition(where))
+    return rows if where is None else rows.where(condition(where, rows))
 
 
 def _predicates(spark: SparkSession, catalog: Catalog, table: str, at: int, where: Where) -> Sequence[Predicate]:
