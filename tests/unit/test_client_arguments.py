@@ -358,3 +358,11 @@ def test_create_table_when_its_columns_come_in_any_form_then_the_same(log: InMem
     assert [str(column.type) for column in tx.table("n").definition.columns] == [
         "int64", "varchar", "float32", "date", "int8",
     ]  # fmt: skip
+
+
+def test_rows_when_their_filter_gives_its_conditions_only_once_then_those_that_match_go(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    log.append("n", [{"id": id_} for id_ in range(4)], create=True)
+    log.table("n").delete(("id", "=", id_) for id_ in (1,))
+    log.table("n").overwrite([{"id": 2}], where=iter([("id", "=", 2)]))
+    assert sorted(row["id"] for row in log.table("n").scan().to_arrow().to_pylist()) == [0, 2, 3]

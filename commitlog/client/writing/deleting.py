@@ -45,10 +45,11 @@ class Deletion:
     """
 
     def __init__(self, name: TableName, where: Where | bool, contents: Contents, settings: LogSettings) -> None:
-        if where is None or where is False or (where is not True and not predicates(where)):
+        asked = () if isinstance(where, bool) else predicates(where)
+        if where is not True and not asked:
             raise InvalidRequestError("say which rows go: where=\"day < '2026-01-01'\"; where=True are all of them")
         self._name = name
-        self._where = () if isinstance(where, bool) else predicates(where)
+        self._where = asked
         self._contents = contents
         self._settings = settings
 

@@ -51,8 +51,8 @@ class Overwrite:
         settings: LogSettings,
         written: WrittenFiles,
     ) -> None:
-        self._deletion = Deletion(name, where, contents, settings)
         kept = () if isinstance(where, bool) else predicates(where)
+        self._deletion = Deletion(name, where if isinstance(where, bool) else kept, contents, settings)
         self._append = RowAppend(name, rows, written, check=_checks(kept) if kept else None)
 
     def put(self, transaction: OverwriteTransaction) -> None:
