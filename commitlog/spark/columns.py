@@ -198,11 +198,13 @@ def is_default_of_rows(field: st.StructField) -> bool:
 
 
 def default_expression(data_type: st.DataType, text: str) -> str:
-    """The SQL of a default's text as a value of the type."""
+    """The SQL of a default's text as a value of the type, whatever a session takes escapes and TIMESTAMP for."""
     if isinstance(data_type, st.BinaryType):
         return f"X'{blob_bytes(text).hex()}'"
-    literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return f"CAST({literal} AS {data_type.simpleString().upper()})"
+    if isinstance(data_type, st.StringType):
+        return f"CAST(X'{text.encode().hex()}' AS STRING)"
+    name = "TIMESTAMP_LTZ" if isinstance(data_type, st.TimestampType) else data_type.simpleString().upper()
+    return f"CAST('{text}' AS {name})"
 
 
 def quoted(name: str) -> str:

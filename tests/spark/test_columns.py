@@ -62,7 +62,7 @@ def test_scan_schema_when_columns_nest_then_carries_their_field_ids() -> None:
 
 def test_scan_schema_when_a_column_was_added_with_a_default_then_carries_it_as_sql() -> None:
     column = build_column(ColumnSpec("c", "varchar"), 3).replace(initial_default="it's")
-    assert scan_schema([column])["c"].metadata["EXISTS_DEFAULT"] == "CAST('it\\'s' AS STRING)"
+    assert scan_schema([column])["c"].metadata["EXISTS_DEFAULT"] == "CAST(X'69742773' AS STRING)"
 
 
 def test_columns_of_when_a_nested_column_and_one_that_spark_cannot_hold_are_there_then_finds_the_nested_one() -> None:

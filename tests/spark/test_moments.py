@@ -42,6 +42,20 @@ def test_moment_when_a_text_names_no_zone_then_is_of_the_session_and_a_datetime_
         moment_in(session, "yesterday")
 
 
+def test_moment_when_the_session_takes_timestamps_for_ones_without_a_zone_then_is_the_same(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    t = commitlog.spark.table(session, "main.people", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(rows(session, 1), create=True)
+    told = t.history().collect()
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        assert moment_in(session, "2026-01-15 07:00:00") == datetime(2026, 1, 15, 12, tzinfo=UTC)
+        assert t.history().collect() == told
+    finally:
+        session.conf.unset("spark.sql.timestampType")
+
+
 def test_read_when_asked_as_of_a_time_that_the_history_shows_then_gives_that_snapshot(
     session: SparkSession, tmp_path: Path
 ) -> None:

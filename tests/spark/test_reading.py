@@ -180,6 +180,23 @@ def test_dataframe_when_a_column_was_added_with_a_default_then_old_files_show_it
     assert [row.region for row in dataframe(spark, of).collect()] == ["eu", "eu"]
 
 
+def test_dataframe_when_the_session_reads_sql_in_another_way_then_defaults_are_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    region = build_column(ColumnSpec("region", "varchar"), 3).replace(initial_default="it's \\n")
+    since = build_column(ColumnSpec("since", "timestamptz"), 4).replace(initial_default="2026-01-01 00:00:00+00")
+    of = scan((ID, region, since), file(1, write(tmp_path / "old.parquet", [1])))
+    others = {"spark.sql.parser.escapedStringLiterals": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
+    for name, value in others.items():
+        spark.conf.set(name, value)
+    try:
+        found = dataframe(spark, of).selectExpr("region", "unix_seconds(since) AS since").collect()
+    finally:
+        for name in others:
+            spark.conf.unset(name)
+    assert found == [("it's \\n", 1_767_225_600)]
+
+
 def test_dataframe_when_a_file_has_no_field_ids_then_reads_it_by_its_mapping(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ def moment_in(spark: SparkSession, given: date | str) -> datetime:
     moment = parsed(str(given))
     if moment.tzinfo is not None:
         return moment
-    micros = spark.sql("SELECT unix_micros(CAST(:moment AS TIMESTAMP))", {"moment": moment.isoformat()}).first()
+    micros = spark.sql("SELECT unix_micros(CAST(:moment AS TIMESTAMP_LTZ))", {"moment": moment.isoformat()}).first()
     assert micros is not None, "it selects one row"
     return _EPOCH + timedelta(microseconds=micros[0])
 
