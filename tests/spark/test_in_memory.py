@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from commitlog.spark import create_views, outcomes, stream_into, transaction, ve
 from commitlog.spark.changing import matching, row_replacement
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
+from commitlog.spark.writing import parquet_files
 from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.people"
@@ -75,6 +77,24 @@ def test_transaction_when_its_block_has_ended_then_it_cannot_be_begun_again(
     with pytest.raises(InvalidRequestError, match="begin another one"), tx:
         pass
     assert ids_of(commitlog.spark.table(spark, TABLE, log=log).read()) == ([1, 2] if is_unknown else [1])
+
+
+def test_append_when_a_task_is_writing_that_another_was_faster_than_then_its_file_is_not_taken(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = parquet_files.save
+
+    def save_beside_a_slower_task(writer, session, schema, directory):  # type: ignore[no-untyped-def]
+        save(writer, session, schema, directory)
+        attempt = Path(directory, "_temporary", "0", "_temporary", "attempt_1")
+        attempt.mkdir(parents=True)
+        (committed,) = Path(directory).glob("*.parquet")
+        shutil.copy(committed, attempt)
+
+    monkeypatch.setattr(parquet_files, "save", save_beside_a_slower_task)
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(rows(spark, 1, 2), create=True)
+    assert ids_of(t.read()) == [1, 2]
 
 
 def test_merge_when_one_of_its_writes_fails_then_the_files_of_the_other_are_gone_too(

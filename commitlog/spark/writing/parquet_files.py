@@ -30,6 +30,8 @@ _SETTINGS = {
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
 _NO_MARKER = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+_UNCOMMITTED = "_temporary"
+"""Where Hadoop's committers have tasks write."""
 
 _lock = Lock()
 _writes: dict[int, tuple[int, dict[str, str | None]]] = {}
@@ -103,10 +105,12 @@ def remove_directory(directory: str) -> None:
 
 
 def _listed(directory: str) -> Iterator[str]:
+    """The files that tasks have committed: of two that do the same one may be writing still, for which Spark does not wait."""
     filesystem, path = fs.FileSystem.from_uri(directory)
     prefix = directory.removesuffix(path)
     for each in filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True)):
-        if each.type == fs.FileType.File and each.base_name.endswith(".parquet"):
+        is_committed = not each.path.startswith(f"{path}/{_UNCOMMITTED}/")
+        if each.type == fs.FileType.File and each.base_name.endswith(".parquet") and is_committed:
             yield prefix + each.path
 
 
