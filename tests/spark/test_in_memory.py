@@ -17,7 +17,7 @@ from commitlog.spark import create_views, outcomes, stream_into, transaction, ve
 from commitlog.spark.changing import matching, row_replacement
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
-from commitlog.spark.writing import parquet_files
+from commitlog.spark.writing import column_fit, parquet_files
 from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.people"
@@ -95,6 +95,39 @@ def test_append_when_a_task_is_writing_that_another_was_faster_than_then_its_fil
     t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
     t.append(rows(spark, 1, 2), create=True)
     assert ids_of(t.read()) == [1, 2]
+
+
+def test_rows_when_readers_would_not_agree_on_a_value_then_are_refused_and_those_there_are_written_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    with log.transaction() as tx:
+        tx.create_table(
+            TABLE, {"id": "int64", "told": "json", "more": "list(json)", "at": "timestamp_s", "ms": "timestamp_ms"}
+        )
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    second = "TIMESTAMP_NTZ '2026-01-01 00:00:01"
+    values = {
+        "id": "1L",
+        "told": "'{\"a\": [1]}'",
+        "more": "array('1', NULL)",
+        "at": f"{second}'",
+        "ms": f"{second}.123'",
+    }
+    good = spark.range(1).selectExpr(*[f"{value} AS {name}" for name, value in values.items()])
+    t.append(good)
+    bad = {"told": "'1 2'", "more": "array('1', '{\"a\":')", "at": f"{second}.5'", "ms": f"{second}.1234'"}
+    for name, value in bad.items():
+        with pytest.raises(Exception, match=r"the value .* (is no JSON|has parts of a)"):
+            t.append(good.withColumn(name, sf.expr(value)))
+    with pytest.raises(Exception, match=r"the value .* is no JSON"):
+        t.update("id = 1", {"told": "'x'"})
+    with monkeypatch.context() as patch:
+        patch.setattr(column_fit, "_READABLE", {})
+        t.append(good.selectExpr("2L AS id", "'x' AS told"))
+    t.update("id = 2", {"id": "3L"})
+    t.compact(rewrite_all=True)
+    assert [(row.id, row.told) for row in t.read().orderBy("id").collect()] == [(1, '{"a": [1]}'), (3, "x")]
 
 
 def test_merge_when_one_of_its_writes_fails_then_the_files_of_the_other_are_gone_too(

@@ -106,7 +106,8 @@ class MergeStep:
                 chosen = self._values(clause, otherwise="target")
                 known = acting if number < len(self.clauses.matched) else acting.drop("source")
                 rows = known.where(f"{CLAUSE} = {number}").select(*chosen, ROW_ID)
-                fresh.append(fit_with_ids(rows, self.base.definition))
+                new = [each.name for each in self.source.schema.fields] if clause.values == "*" else [*clause.values]
+                fresh.append(fit_with_ids(rows, self.base.definition, new=new))
         return fresh
 
     def found(self, rows: DataFrame) -> tuple[dict[int, FrozenBitMap64], int]:

@@ -21,6 +21,7 @@ from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.columns import quoted
 from commitlog.spark.filters import Rows, filter_of
 from commitlog.spark.reading.dataframes import with_positions
+from commitlog.spark.writing.column_fit import fit_with_ids
 from commitlog.spark.writing.key import Key
 
 
@@ -81,6 +82,7 @@ def put_update(values: Mapping[str, Expression | Any], rows: Rows) -> Propose:
         if not found.files:
             return ()
         rows = found_rows(base, found, where).select(*changed, ROW_ID)
-        return put_replacement(transaction, base, found, changed=rows)
+        fitted = fit_with_ids(rows, base.definition, new=new)
+        return put_replacement(transaction, base, found, changed=fitted)
 
     return propose

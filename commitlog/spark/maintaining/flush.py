@@ -13,21 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.attempts import check_attempts
-from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
+from commitlog.client.files.file_columns import ROW_ID
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.missing import rows_without_file
 from commitlog.domain.model import Reason
 from commitlog.errors import DataFileError, ProposalRejectedError
-from commitlog.spark.columns import FIELD_ID
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.dataframes import typed_rows
 from commitlog.spark.reading.scan import rows_as_text
-from commitlog.spark.writing.column_fit import fit
+from commitlog.spark.writing.column_fit import fit_with_ids
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 from commitlog.spark.writing.target import Target, target_of
@@ -100,8 +98,7 @@ def _write(
     texts = rows_as_text(to.definition, rows, names)
     texts = texts.append_column(ROW_ID, pa.array([row["row_id"] for row in rows], pa.int64()))
     typed = typed_rows(spark, to.definition.columns, texts, ROW_ID)
-    ids = sf.col(ROW_ID).alias(ROW_ID, metadata={FIELD_ID: ROW_ID_FIELD})
-    fitted = fit(typed, to.definition, ids, ignored=(ROW_ID,)).coalesce(1)
+    fitted = fit_with_ids(typed, to.definition).coalesce(1)
     paths = write_rows(fitted, to.definition, to.path, [ROW_ID])
     try:
         files = described(paths, to.definition, to.path, carry_row_ids=True)

@@ -6,7 +6,7 @@ fields of structs, also of those in lists and maps, are matched as the columns a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pyspark.sql import Column as Expression
@@ -52,22 +52,36 @@ def check_frame(df: DataFrame) -> None:
         )
 
 
-def fit(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Collection[str] = ()) -> DataFrame:
+def fit(
+    df: DataFrame,
+    table: TableDefinition,
+    *more: Expression,
+    ignored: Collection[str] = (),
+    kept: Collection[str] = (),
+) -> DataFrame:
     """``df`` with the table's columns in the table's order, each with its field id; behind them ``more``.
 
-    Columns of ``df`` that are ``ignored`` are none of the table's.
+    Columns of ``df`` that are ``ignored`` are none of the table's. Those ``kept`` have values that the table has already, which
+    nobody judges.
 
     Raises:
         DataFileError: see `check_fit`.
     """
     schema = st.StructType([each for each in df.schema.fields if each.name not in ignored])
     check_fit(schema, table)
-    return df.select(*_expressions(type(df).__module__, schema, table.columns), *more)
+    return df.select(*_expressions(type(df).__module__, schema, table.columns, frozenset(map(fold, kept))), *more)
 
 
-def fit_with_ids(df: DataFrame, table: TableDefinition, *more: Expression, ignored: Collection[str] = ()) -> DataFrame:
-    """`fit` for rows that have a ``ROW_ID``, which their file carries."""
-    return fit(df, table, _row_id(type(df).__module__), *more, ignored=(ROW_ID, *ignored))
+def fit_with_ids(
+    df: DataFrame,
+    table: TableDefinition,
+    *more: Expression,
+    ignored: Collection[str] = (),
+    new: Collection[str] = (),
+) -> DataFrame:
+    """`fit` for rows that have a ``ROW_ID``, which their file carries, and in some columns ``new`` values."""
+    others = {fold(column.name) for column in table.columns} - {*map(fold, new)}
+    return fit(df, table, _row_id(type(df).__module__), *more, ignored=(ROW_ID, *ignored), kept=others)
 
 
 @lru_cache(maxsize=2)
@@ -76,14 +90,16 @@ def _row_id(interface: str) -> Expression:
 
 
 @lru_cache(maxsize=64)
-def _expressions(interface: str, schema: st.StructType, columns: tuple[Column, ...]) -> tuple[Expression, ...]:
+def _expressions(
+    interface: str, schema: st.StructType, columns: tuple[Column, ...], kept: frozenset[str]
+) -> tuple[Expression, ...]:
     """The table's columns from one with ``schema``, made once for all batches of a stream: each costs Spark some calls.
 
     The ``interface`` is Spark Connect's or the other, whose expressions do not mix.
     """
     given = {fold(each.name): each for each in schema.fields}
     return tuple(
-        _expression(column, given.get(fold(column.name)))
+        _expression(column, given.get(fold(column.name)), is_new=fold(column.name) not in kept)
         for column in columns
         if fold(column.name) in given or _is_writable(column.type)
     )
@@ -248,11 +264,52 @@ def _widens(given: st.DataType, expected: st.DataType) -> bool:
     return type(given) is type(expected)
 
 
-def _expression(column: Column, given: st.StructField | None) -> Expression:
+def _expression(column: Column, given: st.StructField | None, *, is_new: bool) -> Expression:
     value = _missing(column) if given is None else _conformed(sf.col(quoted(given.name)), given.dataType, column)
+    if given is not None and is_new and any(each.type.name in _READABLE for each in column.walk()):
+        value = _readable(value, column)
     if not column.nullable and (given is None or given.nullable):
         value = sf.coalesce(value, sf.raise_error(sf.lit(f"column {column.name} may not be NULL")))
     return value.alias(column.name, metadata=field_metadata(column))
+
+
+def _readable(value: Expression, column: Column) -> Expression:
+    """The value, which all readers take for the same, or the write fails; `arrow_columns` sees to that for Arrow's."""
+    children = column.children
+    match column.type.name:
+        case "struct":
+            fields = [_readable(value.getField(each.name), each).alias(each.name) for each in children]
+            return sf.when(value.isNotNull(), sf.struct(*fields)).cast(identified_type(column))
+        case "list":
+            return sf.transform(value, lambda item: _readable(item, children[0])).cast(identified_type(column))
+        case "map":
+            keys = sf.transform(sf.map_keys(value), lambda key: _readable(key, children[0]))
+            items = sf.transform(sf.map_values(value), lambda item: _readable(item, children[1]))
+            return sf.map_from_arrays(keys, items).cast(identified_type(column))
+    if column.type.name not in _READABLE:
+        return value
+    is_readable, what = _READABLE[column.type.name]
+    words = sf.concat(sf.lit(f"column {column.name}: the value "), value.cast("string"), sf.lit(f" {what}"))
+    return sf.when(value.isNull() | is_readable(value), value).otherwise(sf.raise_error(words))
+
+
+def _is_json(text: Expression) -> Expression:
+    """Whether a text is one value of JSON. Spark does not mind what follows it, so it has to be one within others, too."""
+    within = [sf.concat(sf.lit(before), text, sf.lit(after)) for before, after in (("[", "]"), ('{"a":', "}"))]
+    return sf.try_parse_json(within[0]).isNotNull() & sf.try_parse_json(within[1]).isNotNull()
+
+
+def _is_whole(moment: Expression, second_parts: int) -> Expression:
+    return sf.extract(sf.lit("SECOND"), moment) * second_parts % 1 == 0
+
+
+_READABLE: Mapping[str, tuple[Callable[[Expression], Expression], str]] = {
+    "json": (_is_json, "is no JSON text, or one with a key that is there twice"),
+    "timestamp_s": (lambda moment: _is_whole(moment, 1), "has parts of a second"),
+    "timestamp_ms": (lambda moment: _is_whole(moment, 1000), "has parts of a millisecond"),
+}
+"""What readers agree on: for text that is no JSON DuckDB reads no row of the table, and finer times one cuts, and another one
+rounds."""
 
 
 def _missing(column: Column) -> Expression:
