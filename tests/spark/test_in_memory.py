@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from people import ids_of, rows
@@ -12,12 +13,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import commitlog.spark
-from commitlog.errors import InvalidRequestError, OutcomeUnknownError, ProposalTooLargeError
+from commitlog.errors import (
+    DataFileError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    ProposalTooLargeError,
+)
 from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
 from commitlog.spark.changing import matching, row_replacement
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.writing import column_fit, parquet_files
+from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.people"
@@ -103,7 +110,15 @@ def test_rows_when_readers_would_not_agree_on_a_value_then_are_refused_and_those
     log = InMemoryCommitLog(data_path=tmp_path / "lake")
     with log.transaction() as tx:
         tx.create_table(
-            TABLE, {"id": "int64", "told": "json", "more": "list(json)", "at": "timestamp_s", "ms": "timestamp_ms"}
+            TABLE,
+            {
+                "id": "int64",
+                "name": "varchar",
+                "told": "json",
+                "more": "list(json)",
+                "at": "timestamp_s",
+                "ms": "timestamp_ms",
+            },
         )
     t = commitlog.spark.table(spark, TABLE, log=log)
     second = "TIMESTAMP_NTZ '2026-01-01 00:00:01"
@@ -122,6 +137,12 @@ def test_rows_when_readers_would_not_agree_on_a_value_then_are_refused_and_those
             t.append(good.withColumn(name, sf.expr(value)))
     with pytest.raises(Exception, match=r"the value .* is no JSON"):
         t.update("id = 1", {"told": "'x'"})
+    torn = good.select("id", sf.expr("CAST(X'61C328' AS STRING)").alias("name"))
+    with pytest.raises(Exception, match="INVALID_UTF8_STRING"):
+        t.append(torn)
+    fitted = {"id": pa.array([1]), "name": pa.array([b"a\xc3("]).view(pa.string())}
+    with pytest.raises(DataFileError, match=r"column name .* Invalid UTF8"):
+        write_batches(iter(pa.table(fitted).to_batches()), log.table(TABLE).definition, str(tmp_path / "lake" / "torn"))
     with monkeypatch.context() as patch:
         patch.setattr(column_fit, "_READABLE", {})
         t.append(good.selectExpr("2L AS id", "'x' AS told"))

@@ -83,10 +83,12 @@ def _check_readable(array: pa.Array, column: Column) -> None:
     """See that all readers take the values for the same.
 
     Raises:
-        pa.ArrowInvalid: a text is no JSON, for which DuckDB reads no row of the table; a time has parts of a second, which
-            one reader cuts and another one rounds.
+        pa.ArrowInvalid: a text is no UTF-8, as Spark's may be, or no JSON, for which DuckDB reads no row of the table; a time
+            has parts of a second, which one reader cuts and another one rounds.
     """
-    if column.type.name == "timestamp_s" and pa.types.is_timestamp(array.type):
+    if column.type.name == "varchar":
+        array.validate(full=True)
+    elif column.type.name == "timestamp_s" and pa.types.is_timestamp(array.type):
         array.cast(pa.timestamp("s"))
     elif column.type.name == "json":
         for text in array.unique().to_pylist():

@@ -266,7 +266,10 @@ def _widens(given: st.DataType, expected: st.DataType) -> bool:
 
 def _expression(column: Column, given: st.StructField | None, *, is_new: bool) -> Expression:
     value = _missing(column) if given is None else _conformed(sf.col(quoted(given.name)), given.dataType, column)
-    if given is not None and is_new and any(each.type.name in _READABLE for each in column.walk()):
+    if given is not None and is_new and column.type.name == "varchar":
+        # Spark makes a text of any bytes, and DuckDB reads no row of a file that has such.
+        value = sf.validate_utf8(value)
+    elif given is not None and is_new and any(each.type.name in _READABLE for each in column.walk()):
         value = _readable(value, column)
     if not column.nullable and (given is None or given.nullable):
         value = sf.coalesce(value, sf.raise_error(sf.lit(f"column {column.name} may not be NULL")))
