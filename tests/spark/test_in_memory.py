@@ -17,6 +17,7 @@ from commitlog.errors import (
     DataFileError,
     InvalidRequestError,
     OutcomeUnknownError,
+    ProposalRejectedError,
     ProposalTooLargeError,
 )
 from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
@@ -102,6 +103,23 @@ def test_append_when_a_task_is_writing_that_another_was_faster_than_then_its_fil
     t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
     t.append(rows(spark, 1, 2), create=True)
     assert ids_of(t.read()) == [1, 2]
+
+
+def test_overwrite_when_plans_are_shown_short_then_knows_which_rows_its_own_were_made_of(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(rows(spark, 1, 2), create=True)
+    own = t.read().where("id < 2")
+    t.append(rows(spark, 3))
+    spark.conf.set("spark.sql.maxPlanStringLength", "10")
+    try:
+        with pytest.raises(ProposalRejectedError):
+            t.overwrite(own)
+        assert spark.conf.get("spark.sql.maxPlanStringLength") == "10"
+    finally:
+        spark.conf.unset("spark.sql.maxPlanStringLength")
+    assert ids_of(t.read()) == [1, 2, 3]
 
 
 def test_rows_when_readers_would_not_agree_on_a_value_then_are_refused_and_those_there_are_written_again(

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
@@ -29,6 +30,8 @@ _OF_QUERY = ("spark.app.id", "spark.sql.execution.id", "spark.sql.execution.quer
 _MARK = re.compile(r"_commitlog_([0-9a-f]{32})_(\d+)_at_(\d+)\b")
 _READ = "commitlog.read"
 """The key of a column's metadata."""
+_LENGTH, _LENGTH_MAX = "spark.sql.maxPlanStringLength", 2**31 - 16
+_lock = Lock()
 
 
 def snapshot_of(log: CommitLog, snapshot: int | str | None, timestamp: datetime | str | None) -> int:
@@ -96,10 +99,24 @@ def read_at(df: DataFrame, log: CommitLog, table_id: int) -> int | None:
     """The oldest snapshot at which what ``df`` is made of was read from a table; None when it was not, or it was pinned."""
     if hasattr(df, "_jdf"):
         analyzed = df._jdf.queryExecution().analyzed()
-        plan = " ".join([str(analyzed.toString()), *_of_checkpoints(analyzed)])
+        plan = " ".join([_whole_text(df.sparkSession, analyzed), *_of_checkpoints(analyzed)])
     else:
         plan = str(df._explain_string(extended=True))  # type: ignore[operator]
     return _oldest(plan, log, table_id)
+
+
+def _whole_text(spark: SparkSession, plan: Any) -> str:
+    """A plan with its end, where it says what was read: sessions may have long ones cut, and be those of other threads, too."""
+    conf = spark._jvm.org.apache.spark.sql.internal.SQLConf.get()  # type: ignore[union-attr]
+    with _lock:
+        length = conf.maxPlanStringLength()
+        if length >= _LENGTH_MAX:
+            return str(plan.toString())
+        conf.setConfString(_LENGTH, str(_LENGTH_MAX))
+        try:
+            return str(plan.toString())
+        finally:
+            conf.setConfString(_LENGTH, str(length))
 
 
 def _of_checkpoints(plan: Any) -> Iterator[str]:
