@@ -22,7 +22,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from commitlog.spark.columns import is_default_of_rows
 from commitlog.spark.janino import COMPILING, compiler, send
 from commitlog.spark.reading.deleted_rows import without_deleted
-from commitlog.spark.reading.listed_files import READ_BY, listed_rows
+from commitlog.spark.reading.listed_files import listed_rows, read_by
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
 _DELETED = "_commitlog_deleted"
@@ -58,7 +58,7 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
     index.begin(session, _java_schema(spark, _KNOWN))
     for chunk in _chunks(files, deleted=in_scan):
         index.add(chunk)
-    rows = DataFrame(index.rows(session, reading, read_as, _read_by(spark._jvm)), spark)
+    rows = DataFrame(index.rows(session, reading, read_as, _options(spark._jvm, tuple(read_by(schema).items()))), spark)
     if not (placed or has_deleted):
         return rows.drop(_ROW_INDEX, *_KNOWN.names)
     rows = rows.withColumnRenamed(_ROW_INDEX, POSITION)
@@ -93,10 +93,10 @@ def _data_type(jvm: Any) -> Any:
     return jvm.org.apache.spark.sql.types.DataType
 
 
-@lru_cache(maxsize=1)
-def _read_by(jvm: Any) -> Any:
+@lru_cache(maxsize=2)
+def _options(jvm: Any, given: tuple[tuple[str, str], ...]) -> Any:
     options = jvm.java.util.HashMap()
-    for name, value in READ_BY.items():
+    for name, value in given:
         options.put(name, value)
     return options
 

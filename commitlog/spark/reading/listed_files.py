@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -23,9 +23,16 @@ READ_BY = {
     "int96RebaseMode": "CORRECTED",
 }
 """How Spark reads files, whatever its session's settings are, or have become when it does."""
+_WITH_FLOATS = {**READ_BY, "parquet.filter.dictionary.enabled": "false"}
+_FLOAT = re.compile(r"\b(float|double)\b")
 _PATH, _PATH_HASH = "_commitlog_path", "_commitlog_path_hash"
 _PATTERN = re.compile(r"[][{}*?\\]")
 """What makes a path a pattern to Spark."""
+
+
+def read_by(schema: st.StructType) -> Mapping[str, str]:
+    """How Spark reads files of a schema: not by dictionaries of floats, in which -0.0 is another number than 0.0 to Parquet."""
+    return _WITH_FLOATS if _FLOAT.search(schema.simpleString()) else READ_BY
 
 
 def listed_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructType, *, placed: bool) -> DataFrame:
@@ -57,8 +64,7 @@ def read_files(spark: SparkSession, paths: Sequence[str], schema: st.StructType 
                 f"Spark leaves out files whose names begin with _ or a dot, such as {path}: read the table with another "
                 "client, or write its rows to other files"
             )
-    reader = spark.read.options(**READ_BY)
-    reader = reader if schema is None else reader.schema(schema)
+    reader = spark.read.options(**READ_BY) if schema is None else spark.read.options(**read_by(schema)).schema(schema)
     return reader.parquet(*[_PATTERN.sub(r"\\\g<0>", path) for path in paths])
 
 
