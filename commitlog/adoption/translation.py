@@ -114,8 +114,11 @@ class Translation:
                 changes = self._changes(before, after, snapshot_id)
                 before = after
             yield self._commit(snapshot_id, changes)
+        rest: list[list[m.Change]] = [list(self._comments(before))]
         if self._lake.floor > 0:
-            yield self._commit(self._lake.head + 1, [m.ExpireSnapshots(self._lake.floor)])
+            rest.append([m.ExpireSnapshots(self._lake.floor)])
+        for snapshot_id, changes in enumerate(filter(None, rest), self._lake.head + 1):
+            yield self._commit(snapshot_id, changes)
         self._count(before)
 
     # --- the state of the oldest snapshot -----------------------------------------------------------------------------
@@ -257,6 +260,22 @@ class Translation:
         target = self._target(table, f"{piece.data_file_id}-deleted-{snapshot_id}")
         rows = FrozenBitMap64(sorted(piece.filed))
         return self._files.write_delete_file(piece.log_path, target, piece.data_file_id, rows)
+
+    def _comments(self, last: LakeAt) -> Iterator[m.Change]:
+        """The comments that the source has at last and the log has not: no changeset comments on a table that it creates."""
+        for table in last.tables.values():
+            definition = self._state.tables[self._known(table).log_table_id].definition
+            made = {column.column_id: column.comment for column in definition.columns}
+            steps: list[m.Alteration] = []
+            if table.comment != definition.comment:
+                steps.append(m.Alteration(m.AlterOp.SET_COMMENT, comment=table.comment))
+            steps += (
+                m.Alteration(m.AlterOp.SET_COMMENT, name=column.name, comment=column.comment)
+                for column in table.columns
+                if column.comment != made[column.column_id]
+            )
+            if steps:
+                yield m.AlterTable(table.schema, table.name, tuple(steps))
 
     # --- files --------------------------------------------------------------------------------------------------------
 

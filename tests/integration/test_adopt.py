@@ -306,6 +306,28 @@ def test_init_when_an_adoption_ended_early_then_it_goes_on_where_it_was(
     assert "another state of this lake" in refused.stderr
 
 
+def test_adopt_when_a_table_was_created_and_commented_on_at_once_then_it_has_its_comments_in_the_end(
+    sqlite_lake: StockLake, database_url: str
+) -> None:
+    sqlite_lake.run(
+        "BEGIN",
+        "CREATE TABLE t (id INTEGER, v VARCHAR)",
+        "COMMENT ON TABLE t IS 'all of it'",
+        "COMMENT ON COLUMN t.id IS 'the number'",
+        "INSERT INTO t VALUES (1, 'a')",
+        "COMMIT",
+        "COMMENT ON COLUMN t.v IS 'a word'",
+    )
+    taken_over(sqlite_lake.source, database_url)
+    assert differences(sqlite_lake, database_url) == []
+    asked = (
+        "SELECT comment FROM duckdb_tables() WHERE database_name = 'lake' UNION ALL "
+        "SELECT comment FROM duckdb_columns() WHERE database_name = 'lake'"
+    )
+    with sqlite_lake.reader() as theirs, open_lake(database_url) as ours:
+        assert sorted(ours.execute(asked).fetchall()) == sorted(theirs.execute(asked).fetchall())
+
+
 @pytest.mark.parametrize(
     ("statements", "obstacle"),
     [

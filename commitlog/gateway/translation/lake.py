@@ -218,6 +218,13 @@ class CommittedLake:
         for row in (*self._new("tag"), *self._new("column_tag")):
             if row["key"] != _COMMENT:
                 raise NotUnderstoodError(f"the tag {row['key']}, which a log does not keep")
+        for table_id, table in self.after.tables.items():
+            comments = (table.comment, *(column.comment for column in table.columns))
+            if table_id not in self.before.tables and any(each is not None for each in comments):
+                raise NotUnderstoodError(
+                    f"a comment on table {table.schema}.{table.name}, or on a column of it, in the transaction that creates "
+                    "it: split it, so that the table is there when it is commented on"
+                )
 
 
 def _nested_ids(columns: Collection[SourceColumn]) -> Iterator[int]:
