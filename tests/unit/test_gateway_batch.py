@@ -66,6 +66,13 @@ def test_the_rows_of_a_commit_have_the_columns_of_the_catalog() -> None:
     assert batch.uuids_and_paths == (file["path"],)
 
 
+def test_a_file_that_was_there_before_names_no_batch() -> None:
+    """The client may be told to add it again: under the id of the first commit the second one would be a repeat."""
+    batch = parse(commit("add_data_files").text)
+    assert len(batch.rows["data_file"]) == 1
+    assert batch.uuids_and_paths == ()
+
+
 def test_rows_that_end_are_named() -> None:
     assert parse(TEXTS["truncate"]).endings == (Ending("data_file", ("data_file_id",), frozenset({(0,)})),)
     assert parse(TEXTS["alter_twice"]).endings == (
