@@ -138,7 +138,7 @@ class SourceFiles(FileWriter):
     def delete_file(self, path: str, begin: int) -> list[tuple[int, int]]:
         """(position, snapshot) of the rows that a delete file deletes."""
         self.check(path)
-        since = SNAPSHOT_ID if SNAPSHOT_ID in self._names(path) else str(begin)
+        since = SNAPSHOT_ID if SNAPSHOT_ID in self.names(path) else str(begin)
         return self._conn.execute(f"SELECT pos, {since} FROM read_parquet({file_text(path)}) ORDER BY 1").fetchall()
 
     def births(self, path: str) -> list[int] | None:
@@ -151,14 +151,15 @@ class SourceFiles(FileWriter):
 
     def _numbers(self, path: str, column: str) -> list[int] | None:
         self.check(path)
-        if column not in self._names(path):
+        if column not in self.names(path):
             return None
         found = self._conn.execute(
             f"SELECT {column} FROM read_parquet({file_text(path)}, file_row_number = true) ORDER BY {_NUMBER}"
         )
         return [row[0] for row in found.fetchall()]
 
-    def _names(self, path: str) -> set[str]:
+    def names(self, path: str) -> set[str]:
+        """The names of what a file holds."""
         return {row[0] for row in self._conn.execute(f"SELECT name FROM parquet_schema({file_text(path)})").fetchall()}
 
     # --- writing ------------------------------------------------------------------------------------------------------

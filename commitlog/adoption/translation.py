@@ -292,13 +292,25 @@ class Translation:
         ids = self._tables[table.table_id].ids
         row = piece.file
         carried = self._carried(piece, ids, start, source_ids)
-        if piece.positions is None and (carried is None or carried[0] == carried[1]):
+        lacks_defaults = self._lacks_defaults(piece, table)
+        if piece.positions is None and not lacks_defaults and (carried is None or carried[0] == carried[1]):
             return self._as_it_is(piece, table)
         positions = range(row["record_count"]) if piece.positions is None else piece.positions
         target = self._target(table, f"{row['data_file_id']}-{piece.begin}")
+        if lacks_defaults:
+            given = None if carried is None else carried[1]
+            written = self._files.write_seen(piece.begin, target, table, self._source_ids(piece), given)
+            return self._new_file(piece, written).replace(partition_values=partition_values(self._lake, row, table))
         written = self._files.rewrite(piece.path, target, table, positions, None if carried is None else carried[1])
         return self._new_file(piece, written).replace(name_mapping=name_mapping(self._lake, row, table),
                        partition_values=partition_values(self._lake, row, table))  # fmt: skip
+
+    def _lacks_defaults(self, piece: Piece, table: SourceTable) -> bool:
+        """Whether rows are read as defaults of columns that came after them, in the transaction that created their table: a
+        table that a log creates has none for such rows."""
+        defaulted = {column.name for column in table.columns if column.initial_default is not None}
+        is_created = self._tables[table.table_id].log_table_id < 0
+        return is_created and bool(defaulted) and not defaulted <= self._files.names(piece.path)
 
     def _carried(
         self, piece: Piece, ids: RowIds, start: int | None, source_ids: range | list[int] | None

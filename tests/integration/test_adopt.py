@@ -328,6 +328,23 @@ def test_adopt_when_a_table_was_created_and_commented_on_at_once_then_it_has_its
         assert sorted(ours.execute(asked).fetchall()) == sorted(theirs.execute(asked).fetchall())
 
 
+@pytest.mark.parametrize("count", [3, 30])
+def test_adopt_when_a_table_was_created_filled_and_given_a_column_at_once_then_its_rows_have_the_default(
+    sqlite_lake: StockLake, database_url: str, count: int
+) -> None:
+    sqlite_lake.run(
+        "BEGIN",
+        "CREATE TABLE t (id INTEGER)",
+        f"INSERT INTO t SELECT * FROM range({count})",
+        "ALTER TABLE t ADD COLUMN n INTEGER DEFAULT 5",
+        "COMMIT",
+        "DELETE FROM t WHERE id = 1",
+        "INSERT INTO t SELECT i, NULL FROM range(100, 150) g(i)",
+    )
+    taken_over(sqlite_lake.source, database_url)
+    assert differences(sqlite_lake, database_url) == []
+
+
 @pytest.mark.parametrize(
     ("statements", "obstacle"),
     [
