@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from commitlog.adoption.source import CatalogRows, Row, alive, quoted
+from commitlog.adoption.source import CatalogRows, Row, alive, default_of, quoted
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold, quote
 
@@ -197,7 +197,7 @@ def _column(row: Row, children: Mapping[int | None, list[Row]], comments: Mappin
         row["column_name"],
         row["column_type"],
         bool(row["nulls_allowed"]),
-        None if row["default_value"] in (None, "NULL") else row["default_value"],
+        default_of(row),
         row["initial_default"],
         comments.get(row["column_id"]),
         tuple(_column(child, children, comments) for child in children.get(row["column_id"], ())),

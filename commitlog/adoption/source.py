@@ -28,6 +28,8 @@ _TABLES = (
     "data_file", "delete_file", "file_column_stats", "file_partition_value", "column_mapping", "name_mapping",
     "inlined_data_tables", "metadata", "macro", "sort_info",
 )  # fmt: skip
+_TYPED_LITERAL = re.compile(r"""CAST\('((?:[^']|'')*)' AS "?(\w+)"?\)""")
+"""As the client writes true, and DATE '2024-01-01'."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -208,6 +210,25 @@ def _time_ms(value: str) -> int:
     return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
+def default_of(row: Row) -> str | None:
+    """The default of a column, as text; None where it has none, or one that is no literal of the column's type."""
+    given = row["default_value"]
+    if given in (None, "NULL"):
+        return None
+    if row["default_value_type"] in (None, "", "literal"):
+        return str(given)
+    found = _TYPED_LITERAL.fullmatch(given)
+    if found is None or found[2].lower() != row["column_type"]:
+        return None
+    literal = found[1].replace("''", "'")
+    return {"t": "true", "f": "false"}.get(literal, literal) if row["column_type"] == "boolean" else literal
+
+
+def is_computed(row: Row) -> bool:
+    """Whether the default of a column is an expression that is no literal of the column's type."""
+    return row["default_value"] not in (None, "NULL") and default_of(row) is None
+
+
 def find_obstacles(lake: SourceLake) -> Iterable[str]:
     """What the lake has that a log cannot express."""
     metadata = {row["key"]: row["value"] for row in lake.rows["metadata"] if row["scope"] is None}
@@ -227,7 +248,7 @@ def find_obstacles(lake: SourceLake) -> Iterable[str]:
         where = f"column {row['column_name']} of table {names.get(row['table_id'])}"
         if row["column_type"] in ("variant", "geometry"):
             yield f"{where} is {row['column_type']}"
-        if row["default_value_type"] not in (None, "", "literal") and row["default_value"] not in (None, "NULL"):
+        if is_computed(row):
             yield f"{where} has the default expression {row['default_value']}, not a literal"
     for row in kept("data_file"):
         if row["encryption_key"] is not None:

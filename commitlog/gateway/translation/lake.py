@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from commitlog.adoption.definitions import Definitions, SourceColumn, SourceTable
-from commitlog.adoption.source import CatalogRows
+from commitlog.adoption.source import CatalogRows, is_computed
 from commitlog.catalog.folders import is_plain, path_of
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
@@ -185,8 +185,7 @@ class CommittedLake:
                     f"schema {self.before.schemas[schema_id]} renamed: a log does not rename schemas"
                 )
         for row in self._new("column"):
-            is_literal = row["default_value_type"] in (None, "", "literal") or row["default_value"] in (None, "NULL")
-            if not is_literal and row["end_snapshot"] is None:
+            if row["end_snapshot"] is None and is_computed(row):
                 raise NotUnderstoodError(
                     f"column {row['column_name']} with the default expression {row['default_value']}: a default is a literal "
                     "value, such as 3 or 'none'"
