@@ -220,6 +220,35 @@ def test_a_file_named_by_its_whole_path_is_named_below_its_table_where_it_lies_t
     assert found.files == ()
 
 
+def added_again(**columns: int) -> Translated:
+    """A file like one that was added before, whose columns the client knows by the mapping of that one in the catalog."""
+    given = commit("add_data_files")
+    batch = parse(given.text)
+    text = given.text
+    for name in ("column_mapping", "name_mapping"):
+        start = text.index(f'INSERT INTO "public".ducklake_{name} ')
+        text = text[:start] + text[text.index(";", start) + 1 :]
+    rows = [
+        {**row, "target_field_id": columns.get(row["source_name"], row["target_field_id"])}
+        for row in batch.rows["name_mapping"]
+    ]
+    given.base.catalog = {
+        **given.base.catalog,
+        "column_mapping": list(batch.rows["column_mapping"]),
+        "name_mapping": rows,
+    }
+    return translate(parse(text), given.base)
+
+
+def test_a_file_like_one_that_was_added_before_has_the_columns_of_its_names() -> None:
+    assert added_again().changes == translated("add_data_files").changes
+
+
+def test_a_file_whose_mapping_means_other_columns_by_now_is_refused() -> None:
+    with pytest.raises(NotUnderstoodError, match="attach again"):
+        added_again(a=2, b=1)
+
+
 def test_a_table_that_the_client_makes_is_not_taken_for_one_that_has_its_number_by_now() -> None:
     base = commit("create_table_as").base
     base.primary_keys = {2: ("a",)}

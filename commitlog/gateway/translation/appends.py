@@ -8,6 +8,7 @@ from typing import Any
 
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.file_records import name_mapping, partition_values, statistics
+from commitlog.adoption.source import CatalogRows
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import bring
 from commitlog.client.files.places import relative_to
@@ -15,6 +16,7 @@ from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.defining import define
 from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidChangeError, NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
@@ -50,7 +52,8 @@ class Appends:
         """The files of a table as the client wrote them."""
         folder = self._lake.folder(table.table_id)
         return [
-            self._given(row, _file(self._batch, self._lake, table, row, folder), folder) for row in self._rows(table)
+            self._given(row, _file(self._base, self._batch, self._lake, table, row, folder), folder)
+            for row in self._rows(table)
         ]
 
     def _rows(self, table: SourceTable) -> list[Row]:
@@ -76,7 +79,7 @@ class Appends:
             )
         _check_ids(self._base, table, self._defined)
         folder = self._lake.folder(table.table_id)
-        given = [(row, _file(self._batch, self._lake, table, row, folder)) for row in rows]
+        given = [(row, _file(self._base, self._batch, self._lake, table, row, folder)) for row in rows]
         files = tuple(file for found in self._looked_into(table, folder, target, given) for file in found)
         if files:
             yield m.Append(table.schema, table.name, files)
@@ -111,7 +114,7 @@ class Appends:
         return tuple(written_anew(self._base, table, folder, target, given))
 
 
-def _file(batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:
+def _file(base: Base, batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:
     name = f"{table.schema}.{table.name}"
     if row["begin_snapshot"] != batch.snapshot_id or row["partial_max"] is not None:
         raise NotUnderstoodError(f"file {row['path']} of table {name}, which holds rows of other snapshots")
@@ -130,23 +133,43 @@ def _file(batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folde
         row["footer_size"],
         statistics(lake.catalog, row, table),
         partition_values(lake.catalog, row, table),
-        _mapping(batch, lake, row, table),
+        _mapping(base, batch, lake, row, table),
     )
 
 
-def _mapping(batch: Batch, lake: CommittedLake, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...] | None:
+def _mapping(
+    base: Base, batch: Batch, lake: CommittedLake, row: Row, table: SourceTable
+) -> tuple[m.MappedColumn, ...] | None:
     if row["mapping_id"] is None:
         return None
     new = [each for each in batch.rows.get("name_mapping", ()) if each["mapping_id"] == row["mapping_id"]]
     if not new:
-        raise NotUnderstoodError(
-            f"file {row['path']}, whose columns have the names of mapping {row['mapping_id']}: attach again and repeat"
-        )
+        return _known_mapping(base, lake, row, table)
     if any(each["is_partition"] for each in new):
         raise NotUnderstoodError(
             f"file {row['path']}, of whose columns some are in its path: INSERT its rows from read_parquet"
         )
     return name_mapping(lake.catalog, row, table)
+
+
+def _known_mapping(base: Base, lake: CommittedLake, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...]:
+    """The names of files with the same columns that were added before, by the id that they have in the catalog.
+
+    The client may know them by its own guess of that id, which means others there: so they are taken where they give each
+    field of the file to the column of its name, as the client does.
+    """
+    ids = [row["mapping_id"]]
+    of_tables = [each["table_id"] for each in base.rows("column_mapping", mapping_id=ids)]
+    known = CatalogRows({"name_mapping": base.rows("name_mapping", mapping_id=ids)})
+    found = name_mapping(known, row, table) or ()
+    held = {fold(name) for name in footer_of(base, lake.place(row)).schema.to_arrow_schema().names}
+    shared = held & {fold(column.name) for column in table.columns}
+    named = {(fold(each.source_name), fold(each.column)) for each in found}
+    if of_tables != [table.table_id] or named != {(name, name) for name in shared}:
+        raise NotUnderstoodError(
+            f"file {row['path']}, whose columns have the names of mapping {row['mapping_id']}: attach again and repeat"
+        )
+    return found
 
 
 def _check_defaults(lake: CommittedLake, table: SourceTable, metadata: Any) -> None:
