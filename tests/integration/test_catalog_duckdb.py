@@ -182,6 +182,19 @@ def test_types_when_widened_and_wider_values_come_then_older_snapshots_are_filte
     assert lake.rows("SELECT max(id), max(f) FROM t") == [(2**40, 1e300)]
 
 
+def test_float32_when_written_with_an_exponent_then_its_files_are_found(lake: Lake) -> None:
+    lake.commit(create_table("t", "id int64, f float32"))
+    values = (1e-5, -1.5e-5, 7e-10, 1e17, -3e20, 3.4028235e38, 1e-40, 0.1, 1e15)
+    for number, value in enumerate(values):
+        lake.append("t", [{"id": number, "f": value}], {"id": pa.int64(), "f": pa.float32()})
+    for number, value in enumerate(values):
+        for op in ("=", ">=", "<="):
+            found = lake.rows(f"SELECT id FROM t WHERE id = {number} AND f {op} ({value!r})::float")
+            assert found == [(number,)], (value, op)
+    largest, least = lake.rows("SELECT max(f), min(f) FROM t")[0]
+    assert (largest, least) == (3.4028234663852886e38, -3.000000060122632e20)
+
+
 def test_float32_when_widened_then_its_values_lie_within_the_bounds_of_their_files(lake: Lake) -> None:
     lake.commit(create_table("t", "id int64, f float32"))
     lake.append("t", [{"id": 1, "f": 0.1}, {"id": 2, "f": 0.3}], {"id": pa.int64(), "f": pa.float32()})

@@ -12,8 +12,8 @@ from commitlog.catalog.projecting.statistics import (
     ColumnBounds,
     StatisticsDecoder,
     bound,
-    bound_text,
     expand,
+    file_bound_text,
     leaves,
 )
 from commitlog.catalog.projecting.tracking import KnownTable, Tracker
@@ -169,8 +169,8 @@ class FileProjection:
                     _count(entry.size_bytes),
                     values,
                     nulls,
-                    bound_text(leaf.type, low),
-                    bound_text(leaf.type, high),
+                    file_bound_text(leaf.type, low),
+                    file_bound_text(leaf.type, high),
                     entry.contains_nan if leaf.type.name in FLOATS else None,
                     None,
                 ),

@@ -25,6 +25,7 @@ from commitlog.domain.model.types import (
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
 
+_EXPONENT_BELOW, _EXPONENT_FROM = 1e-4, 1e16
 _BOUNDLESS = NESTED | {"interval", "json", "variant", "geometry", "blob", "timetz"}
 
 
@@ -64,6 +65,17 @@ def bound_text(data_type: ColumnType, value: Any | None) -> str | None:
     if data_type.name in INTEGER_BITS:
         return str(value)
     return value_text(data_type, value)
+
+
+def file_bound_text(data_type: ColumnType, value: Any | None) -> str | None:
+    """The catalog's text of a bound of a file.
+
+    The stock client writes very small and very large numbers with an exponent, and compares float32 with them as doubles. The
+    value nearest to such a number may lie on the wrong side of it: files that begin or end there are not told where.
+    """
+    if data_type.name == "float32" and value and not _EXPONENT_BELOW <= abs(value) < _EXPONENT_FROM:
+        return None
+    return bound_text(data_type, value)
 
 
 @dataclass(slots=True)
