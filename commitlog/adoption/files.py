@@ -29,6 +29,7 @@ SNAPSHOT_ID = "_ducklake_internal_snapshot_id"
 _DELETE_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
 _NUMBER = "file_row_number"
 _CARRIED = "/* row id */"
+_WIDEST = frozenset(("int128", "uint128"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +182,16 @@ class SourceFiles(FileWriter):
         held = self._lake.inlined_columns(name)
         if len(held) != len(table.columns):
             raise AdoptionError([f"the rows in {name} have other columns than table {table.schema}.{table.name}"])
-        values = ", ".join(
-            f"{_value(quoted(inlined), kind, column)} AS {quoted(column.name)}"
+        values = {
+            column: _value(quoted(inlined), kind, column)
             for (inlined, kind), column in zip(held, table.columns, strict=True)
-        )
+        }
         self._choose([row_id for row_id, _ in rows], row_ids, [begin for _, begin in rows])
-        query = (
-            f"SELECT {values} {_CARRIED} FROM {self._lake.metadata_table(name)} f "
+        rows_of = (
+            f"{_CARRIED} FROM {self._lake.metadata_table(name)} f "
             "JOIN chosen c ON f.row_id = c.source AND f.begin_snapshot = c.since ORDER BY c.place"
         )
-        return self._copy_table(query, target, table, row_ids is not None)
+        return self._copy_values(values, rows_of, target, table, row_ids is not None)
 
     def write_seen(
         self, snapshot_id: int, target: str, table: SourceTable, rows: Sequence[int], row_ids: Sequence[int] | None
@@ -199,13 +200,13 @@ class SourceFiles(FileWriter):
         if not self._write:
             return Written(target, len(rows))
         self._choose(rows, row_ids)
-        values = ", ".join(f"f.{quoted(column.name)}" for column in table.columns)
+        values = {column: f"f.{quoted(column.name)}" for column in table.columns}
         seen = f"{quoted(CATALOG)}.{quoted(table.schema)}.{quoted(table.name)} AT (VERSION => {snapshot_id})"
-        query = (
-            f"SELECT {values} {_CARRIED} FROM (SELECT rowid AS source_row_id, * FROM {seen}) f "
+        rows_of = (
+            f"{_CARRIED} FROM (SELECT rowid AS source_row_id, * FROM {seen}) f "
             "JOIN chosen c ON f.source_row_id = c.source ORDER BY c.place"
         )
-        return self._copy_table(query, target, table, row_ids is not None)
+        return self._copy_values(values, rows_of, target, table, row_ids is not None)
 
     def write_gap(self, target: str, table: SourceTable, count: int) -> DataFile:
         """A file that stands for ``count`` rows that are gone: it holds none, and ends before anybody could see it."""
@@ -227,6 +228,26 @@ class SourceFiles(FileWriter):
             query = f"SELECT {text(data_file)} AS file_path, c.source AS pos FROM chosen c ORDER BY c.place"
             written = self._copied(query, target, _DELETE_FIELDS, {})
         return DeleteFile(data_file_id, target, rows, written.file_size_bytes, False, written.footer_size)
+
+    def _copy_values(
+        self, values: Mapping[SourceColumn, str], rows_of: str, target: str, table: SourceTable, carries: bool
+    ) -> Written:
+        """Write values of columns. DuckDB writes whole numbers of 128 bits as doubles: as decimals, where those hold them, they
+        keep all digits."""
+        import duckdb
+
+        def query(exactly: bool) -> str:
+            shown = (
+                f"CAST({value} AS DECIMAL(38, 0))" if exactly and column.type_name in _WIDEST else value
+                for column, value in values.items()
+            )
+            named = (f"{value} AS {quoted(column.name)}" for value, column in zip(shown, values, strict=True))
+            return f"SELECT {', '.join(named)} {rows_of}"
+
+        try:
+            return self._copy_table(query(exactly=True), target, table, carries)
+        except duckdb.ConversionException:
+            return self._copy_table(query(exactly=False), target, table, carries)
 
     def _copy_table(self, query: str, target: str, table: SourceTable, carries: bool) -> Written:
         spec = ", ".join(_field_spec(column) for column in table.columns)

@@ -345,6 +345,19 @@ def test_adopt_when_a_table_was_created_filled_and_given_a_column_at_once_then_i
     assert differences(sqlite_lake, database_url) == []
 
 
+def test_adopt_when_whole_numbers_of_128_bits_are_in_no_file_then_each_digit_is_kept(
+    sqlite_lake: StockLake, database_url: str
+) -> None:
+    sqlite_lake.run(
+        "CREATE TABLE t (h HUGEINT, u UHUGEINT)",
+        f"INSERT INTO t VALUES ({2**60 + 1}, {2**100 + 1}), ({-(10**37) - 1}, 0), (NULL, NULL)",
+        "CREATE TABLE beyond (h HUGEINT)",
+        f"INSERT INTO beyond VALUES ({2**126}), (1)",
+    )
+    taken_over(sqlite_lake.source, database_url)
+    assert differences(sqlite_lake, database_url) == []
+
+
 @pytest.mark.parametrize(
     ("statements", "obstacle"),
     [
