@@ -176,6 +176,18 @@ def test_append_when_there_are_no_rows_then_nothing_is_committed(log: CommitLog,
     assert rows_in(log, table) == []
 
 
+def test_rows_when_none_has_a_column_then_they_are_refused_and_nothing_goes(log: CommitLog, table: str) -> None:
+    log.append(table, ROWS, create=True)
+    for write in (
+        lambda: log.append(table, [{}, {}]),
+        lambda: log.table(table).overwrite([{}], where=True),
+    ):
+        with pytest.raises(InvalidRequestError, match="the rows have no columns"):
+            write()
+    assert log.append(table, [{"id": 4}, {}]) is not None
+    assert log.table(table).scan().count() == 5
+
+
 def test_append_when_the_table_is_partitioned_then_a_file_for_each_partition(log: CommitLog, table: str) -> None:
     days = [date(2026, 3, 1), date(2026, 3, 2), None, date(2026, 3, 1)]
     rows = pa.table({"id": [1, 2, 3, 4], "day": days, "zone": ["a b", "a b", "a b", "x"]})

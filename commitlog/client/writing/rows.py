@@ -241,6 +241,10 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, list[Any]]:
         names |= dict.fromkeys(row)
     for name in names:
         _check_name(name)
+    if rows and not names:
+        raise InvalidRequestError(
+            "the rows have no columns, by which they could be counted: give each one at least, such as {'id': None}"
+        )
     return {name: [row.get(name) for row in rows] for name in names}
 
 
