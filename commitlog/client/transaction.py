@@ -44,7 +44,7 @@ class Transaction(Changeset):
     ) -> None:
         try:
             try:
-                if error_type is None and not self._is_answered:
+                if error_type is None and not (self._is_answered or self._is_given_up):
                     self.commit()
             finally:
                 self.discard()

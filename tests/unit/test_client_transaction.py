@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commitlog.client import Transaction
+from commitlog.client import OutcomeState, Transaction
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
@@ -199,6 +199,16 @@ def test_transaction_when_its_block_has_failed_then_it_says_that_it_was_given_up
         InvalidRequestError, match="given up, and what was written for it is removed: begin another one"
     ):
         use(tx)
+
+
+def test_transaction_when_it_is_given_up_within_its_block_then_that_ends_well(
+    log: InMemoryCommitLog, files: Callable[[], list[Path]]
+) -> None:
+    with log.transaction() as tx:
+        tx.append("t", ROWS)
+        tx.discard()
+    assert not files()
+    assert log.outcome(tx.proposal_id).state is OutcomeState.NEVER_SEEN
 
 
 def test_transaction_when_nothing_was_sent_at_the_end_of_its_block_then_its_files_are_gone(
