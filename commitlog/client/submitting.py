@@ -62,11 +62,14 @@ class Submissions:
 
     def submit_async(self, proposed: Any, timeout_s: float) -> Future[SubmittedOutcome]:
         """See ``CommitLog.submit_async``."""
-        proposal = _handed_over(proposed)
-        encoded = self._encoded(proposal)
         future: Future[SubmittedOutcome] = Future()
         # What was sent cannot be taken back.
         future.set_running_or_notify_cancel()
+        if _is_repeat(proposed):
+            future.set_result(proposed.commit())
+            return future
+        proposal = _handed_over(proposed)
+        encoded = self._encoded(proposal)
         deadline = time.monotonic() + timeout_s
         with ExitStack() as sending:
             sending.enter_context(self._unanswered.turn(proposal, timeout_s=timeout_s))
@@ -91,18 +94,24 @@ class Submissions:
         if not isinstance(proposed, Iterable):
             raise InvalidRequestError(f"proposals must be a list of Proposals or Transactions, not {shown(proposed)}")
         checked_count("in_flight_max", in_flight_max)
-        waiting: deque[tuple[m.Proposal, PendingAnswer]] = deque()
+        waiting: deque[tuple[m.Proposal, PendingAnswer] | SubmittedOutcome] = deque()
         numbered: set[str] = set()
 
         def first_answer() -> Answer:
-            first, pending = waiting.popleft()
-            if waits_its_turn(first):
-                numbered.discard(first.writer_id)
-            return self._awaited(first, pending, timeout_s)
+            first = waiting.popleft()
+            if isinstance(first, SubmittedOutcome):
+                return first
+            proposal, pending = first
+            if waits_its_turn(proposal):
+                numbered.discard(proposal.writer_id)
+            return self._awaited(proposal, pending, timeout_s)
 
         failure: Exception | None = None
         try:
             for each in proposed:
+                if _is_repeat(each):
+                    waiting.append(each.commit())
+                    continue
                 proposal = _handed_over(each)
                 encoded = self._encoded(proposal)
                 while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
@@ -208,6 +217,11 @@ def check_kind(proposal: Any) -> None:
     """
     if not isinstance(proposal, m.Proposal):
         raise InvalidRequestError(f"a proposal must be a Proposal, such as tx.proposal(), not {shown(proposal)}")
+
+
+def _is_repeat(proposed: Any) -> bool:
+    """Whether it is a transaction whose answer is known, for its key was committed before: nothing of it is sent."""
+    return isinstance(proposed, Transaction) and proposed.is_repeat
 
 
 def _handed_over(proposed: Any) -> m.Proposal:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from making import append, create
 
-from commitlog.client import CommitLog, Transaction
+from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.errors import InvalidRequestError
 
 
@@ -36,6 +36,26 @@ def test_transaction_when_its_key_was_committed_then_is_a_repeat_that_leaves_not
     assert count(log, table) == 1
     with pytest.raises(InvalidRequestError, match="its answer is final"):
         again.commit()
+
+
+def test_transaction_when_its_key_was_committed_and_it_is_sent_with_others_then_answered_without_being_sent(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    key = f"nightly:{table}"
+    with log.transaction(key=key) as tx:
+        tx.append(table, {"id": [1]})
+    before = log.last_seq()
+    other = log.transaction()
+    other.append(table, {"id": [2]})
+    for answers in (
+        log.publish_many([log.transaction(key=key), other]),
+        [log.submit_async(log.transaction(key=key)).result(60)],
+    ):
+        first, *_ = answers
+        assert isinstance(first, SubmittedOutcome)
+        assert (first.snapshot_id, first.is_repeat) == (tx.outcome.snapshot_id, True)
+    assert log.last_seq() == before + 1
 
 
 def test_run_when_its_key_was_committed_then_is_not_called(log: CommitLog, table: str, tmp_path: Path) -> None:
