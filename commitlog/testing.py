@@ -139,6 +139,9 @@ class _InMemoryAccess:
     def settings(self) -> m.LogSettings:
         return self._state.settings
 
+    def newest_settings(self) -> m.LogSettings:
+        return self._state.settings
+
     def head_snapshot_id(self) -> int:
         return self._state.head_snapshot_id
 

@@ -36,7 +36,7 @@ MIGRATIONS: dict[int, Migration] = {}
 VERSION = max(MIGRATIONS, default=1)
 
 _THIS_VERSION = sql.SQL("INSERT INTO {own}.catalog_version VALUES (1, %s, %s)")
-_FIRST_EXPIRY = sql.SQL("INSERT INTO {own}.expiry VALUES (1, NULL, NULL)")
+_NO_SETTINGS = sql.SQL("INSERT INTO {own}.log_settings VALUES (1, '{{}}')")
 _VERSION = sql.SQL("SELECT version, prepared FROM {own}.catalog_version")
 _SET_VERSION = sql.SQL("UPDATE {own}.catalog_version SET {column} = %s")
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -81,7 +81,7 @@ def create_catalog(
         conn.execute(sql.SQL("CREATE VIEW {} AS {}").format(sql.Identifier(own, name), query))
     _first_rows(conn, log_id, data_path, created_at)
     conn.execute(_THIS_VERSION.format(own=ours), (VERSION, VERSION))
-    conn.execute(_FIRST_EXPIRY.format(own=ours))
+    conn.execute(_NO_SETTINGS.format(own=ours))
     install_guard(conn)
     return True
 

@@ -21,8 +21,9 @@ from commitlog.catalog import query_statements as statements
 from commitlog.catalog.agreed_snapshots import AGREE
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.reader import CatalogReader, of_one_moment
-from commitlog.domain.model import MappedColumn, Predicate
+from commitlog.domain.model import LogSettings, MappedColumn, Predicate
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
+from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import ColumnType, fold, parse_type
 from commitlog.domain.state.dumping import load_definition
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, MomentNotFoundError, SnapshotNotFoundError
@@ -156,6 +157,11 @@ class Catalog(CatalogReader):
     def _mileposts(self, which: sql.SQL, parameters: Sequence[Any]) -> list[Milepost]:
         rows = self._select(which, parameters)
         return [Milepost(log_id.bytes, seq, epoch, bytes(digest), at) for log_id, seq, epoch, digest, at in rows]
+
+    def log_settings(self) -> LogSettings:
+        """The log's settings, as far as its results are applied."""
+        told = self._select(statements.LOG_SETTINGS)[0][0]
+        return changed_settings(LogSettings(), {name: told[name] for name in LogSettings.FIELDS if name in told})
 
     def has_projector(self) -> bool:
         """Whether a projector is connected to the catalog's database."""

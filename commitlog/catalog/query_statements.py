@@ -40,6 +40,7 @@ ONLY_BLIND_APPENDS = sql.SQL("""
     SELECT NOT EXISTS (SELECT FROM ducklake_snapshot_changes c LEFT JOIN commitlog.outcomes o USING (snapshot_id)
     WHERE c.snapshot_id > %(after)s AND c.snapshot_id <= %(upto)s AND c.changes_made ~ %(entry)s
         AND (o.isolation, o.change_kinds) IS DISTINCT FROM ('SNAPSHOT', 'APPEND'))""")
+LOG_SETTINGS = sql.SQL("SELECT settings FROM commitlog.log_settings")
 DATA_PATH = sql.SQL("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")
 SCHEMAS_AT = sql.SQL("""
     SELECT schema_name, path FROM ducklake_schema WHERE begin_snapshot <= %s AND (end_snapshot IS NULL

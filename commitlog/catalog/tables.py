@@ -216,14 +216,13 @@ flushed_rows = Table(
 )
 """Where a keyed row stands that FLUSH moved into a file, so that a later change can delete it there by position."""
 
-expiry = Table(
-    "expiry",
+log_settings = Table(
+    "log_settings",
     OWN,
     Column("only_row", SmallInteger, primary_key=True, autoincrement=False),
-    Column("keep_snapshots", BigInteger),
-    Column("older_than_ms", BigInteger),
+    Column("settings", JSONB, nullable=False),
 )
-"""What the log's settings say of expiring snapshots by their number or age; NULL is never. One row."""
+"""The log's settings by name, as the last CONFIGURE has left them. One row."""
 
 catalog_version = Table(
     "catalog_version",

@@ -379,8 +379,12 @@ class ReadableLog:
 
     @property
     def settings(self) -> m.LogSettings:
-        """The limits and windows of the log."""
-        return self._access.settings
+        """The limits and windows of the log as they are by now.
+
+        Raises:
+            CatalogBehindError: readers cannot see it in time.
+        """
+        return self._access.newest_settings()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -149,8 +149,19 @@ class Submissions:
         """A proposal as it is sent, once it is within the log's limits."""
         check_kind(proposal)
         encoded = self._access.encode(proposal)
-        check_limits(proposal, self._access.settings, len(encoded))
+        try:
+            check_limits(proposal, self._access.settings, len(encoded))
+        except CommitLogError as error:
+            # A limit may have been raised since it was looked at.
+            self._check_newest_limits(proposal, len(encoded), error)
         return encoded
+
+    def _check_newest_limits(self, proposal: m.Proposal, size_bytes: int, error: CommitLogError) -> None:
+        try:
+            newest = self._access.newest_settings()
+        except CommitLogError:
+            raise error from None
+        check_limits(proposal, newest, size_bytes)
 
     def _awaited(self, proposal: m.Proposal, pending: PendingAnswer, timeout_s: float) -> Answer:
         try:

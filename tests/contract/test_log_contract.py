@@ -14,6 +14,7 @@ from commitlog.client.ids import uuid7
 from commitlog.domain.model import ConflictKind, Reason, Verdict
 from commitlog.errors import (
     DataFileError,
+    InvalidRequestError,
     ProposalRejectedError,
     ProposalTooLargeError,
     SnapshotNotFoundError,
@@ -253,6 +254,30 @@ def test_commit_when_over_the_size_limit_then_nothing_is_sent(log: CommitLog, ta
     with pytest.raises(ProposalTooLargeError, match=f"{allowed:,}"):
         tx.commit()
     assert log.outcome(tx.proposal_id).state is OutcomeState.NEVER_SEEN
+
+
+def test_limit_when_configured_anew_then_connections_go_by_what_it_is_now(
+    log: CommitLog, other: CommitLog, table: str
+) -> None:
+    create(log, table)
+    allowed = log.settings.reads_max
+
+    def reading_more() -> Transaction:
+        tx = other.transaction()
+        for number in range(allowed + 1):
+            tx.read_name(f"{table}_{number}")
+        tx.alter(table).set_comment("read")
+        return tx
+
+    with pytest.raises(InvalidRequestError, match=f"limit of {allowed:,}"):
+        reading_more().commit()
+    with log.transaction() as tx:
+        tx.configure(reads_max=allowed + 1)
+    assert reading_more().commit().committed
+    assert other.settings.reads_max == allowed + 1
+    with log.transaction() as tx:
+        tx.configure(reads_max=allowed)
+    assert other.settings.reads_max == allowed
 
 
 def test_commit_when_a_name_is_too_long_then_says_how_long_it_may_be(log: CommitLog) -> None:

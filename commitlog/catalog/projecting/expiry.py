@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from commitlog.catalog.writing import CopyBuffer, to_time
 
@@ -42,8 +43,10 @@ _SCHEDULE_FILES = sql.SQL("""
     WHERE NOT EXISTS (SELECT 1 FROM stay WHERE stay.place = ended.place)
     GROUP BY path, path_is_relative ORDER BY 1""")
 
-_SET_LIMITS = sql.SQL("UPDATE {own}.expiry SET keep_snapshots = %s, older_than_ms = %s")
-_LIMITS = sql.SQL("SELECT keep_snapshots, older_than_ms FROM {own}.expiry")
+_CONFIGURE = sql.SQL("UPDATE {own}.log_settings SET settings = settings || %s")
+_LIMITS = sql.SQL("""
+    SELECT (settings ->> 'expire_keep_snapshots')::bigint, (settings ->> 'expire_older_than_ms')::bigint
+    FROM {own}.log_settings""")
 _OLDEST = sql.SQL("SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id LIMIT 1")
 _NEWEST_BEFORE = sql.SQL("SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= %s")
 
@@ -95,10 +98,8 @@ class ExpiryBySettings:
         self._oldest: tuple[int, datetime] | None = None
 
     def configure(self, settings: Mapping[str, object]) -> None:
-        """Take settings of the log, by name; those that are not there stay."""
-        keep, older_than_ms = self._read_limits()
-        limits = settings.get("expire_keep_snapshots", keep), settings.get("expire_older_than_ms", older_than_ms)
-        self._buffer.execute(_SET_LIMITS.format(own=self._buffer.own), limits)
+        """Take settings of the log, by name; those that are not there stay. Readers find them all."""
+        self._buffer.execute(_CONFIGURE.format(own=self._buffer.own), (Jsonb(dict(settings)),))
         self._limits = None
 
     def expired(self) -> None:

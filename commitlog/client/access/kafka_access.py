@@ -155,6 +155,7 @@ class KafkaAccess:
         self._catalog_checked = False
         self._data_path_claimed = False
         self._current_at_s = -math.inf
+        self._known_settings: LogSettings | None = None
         self._tables = KnownTables()
         self._replica: Replica | None = None
         self._replica_lock = threading.Lock()
@@ -182,7 +183,12 @@ class KafkaAccess:
 
     @property
     def settings(self) -> LogSettings:
-        return self._connections.genesis.settings
+        return self._known_settings or self._connections.genesis.settings
+
+    def newest_settings(self) -> LogSettings:
+        self.wait_for_head()
+        self._known_settings = found = self.catalog().log_settings()
+        return found
 
     def close(self) -> None:
         self._is_closed = True

@@ -84,7 +84,15 @@ class LogAccess(Protocol):
 
     @property
     def settings(self) -> LogSettings:
-        """The limits and windows of the log."""
+        """The limits and windows of the log, as they are known without asking anybody."""
+        ...
+
+    def newest_settings(self) -> LogSettings:
+        """The same as they are by now: who reads the log's end sees what was configured before.
+
+        Raises:
+            CatalogBehindError: readers cannot see it in time.
+        """
         ...
 
     def head_snapshot_id(self) -> int:
