@@ -38,8 +38,9 @@ class CatalogWatch:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._changed = threading.Condition()
-        self._waiting = 0
-        self._is_led = False
+        # What an interrupted thread has left of itself here goes when it waits again.
+        self._waiting: set[int] = set()
+        self._leader = threading.RLock()
         self._has_looked = False
         self._listening: object = None
         self.shown: Shown | None = None
@@ -53,10 +54,10 @@ class CatalogWatch:
             CatalogUnavailableError: PostgreSQL does not answer.
         """
         deadline = time.monotonic() + timeout_s
-        with self._changed:
-            self._waiting += 1
         is_last_look = False
         try:
+            with self._changed:
+                self._waiting.add(threading.get_ident())
             while True:
                 with self._changed:
                     if self.shown is not None and reached(self.shown):
@@ -64,14 +65,14 @@ class CatalogWatch:
                     if is_last_look:
                         return None
                     left_s = deadline - time.monotonic()
-                    if self._is_led:
+                    if not self._leader.acquire(blocking=False):
                         self._changed.wait(max(left_s, 0))
                         is_last_look = left_s <= 0
                         continue
-                    self._is_led = True
                 is_last_look = left_s <= 0
                 self._lead(lambda: self._look(left_s))  # noqa: B023
         finally:
+            self._let_go()
             self._leave()
 
     def look_anew(self) -> Shown | None:
@@ -90,9 +91,15 @@ class CatalogWatch:
         try:
             act()
         finally:
-            with self._changed:
-                self._is_led = False
-                self._changed.notify_all()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let another one lead. Only the lock knows whether this thread does, and how often, where it was interrupted."""
+        with suppress(RuntimeError):
+            while True:
+                self._leader.release()
+        with self._changed:
+            self._changed.notify_all()
 
     def _look(self, left_s: float) -> None:
         """See how far the catalog is; at first at once, then when there is something new to see."""
@@ -115,13 +122,13 @@ class CatalogWatch:
 
     def _leave(self) -> None:
         with self._changed:
-            self._waiting -= 1
-            if self._waiting or self._is_led:
+            self._waiting.discard(threading.get_ident())
+            if self._waiting or not self._leader.acquire(blocking=False):
                 return
             self._has_looked = False
-            if self._listening is None:
-                return
-            self._is_led = True
+        if self._listening is None:
+            self._let_go()
+            return
         self._lead(self._stop_listening)
 
     def _stop_listening(self) -> None:

@@ -111,6 +111,20 @@ def test_wait_when_the_time_is_over_then_looks_once_more_and_says_so(watch: Cata
     assert CatalogWatch(cast(Catalog, catalog)).wait_until(at(0), 0) is None
 
 
+def test_wait_when_interrupted_before_it_looks_then_others_look(
+    watch: CatalogWatch, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(watch, "_lead", interrupted)
+        watch.wait_until(at(1), 60)
+    catalog.at = 1
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(watch.wait_until, at(1), 1).result(60) == Shown(1, 1, 1, 1)
+
+
 def test_wait_when_postgres_goes_away_then_everybody_is_told_and_the_next_one_listens_anew(
     watch: CatalogWatch, catalog: FakeCatalog
 ) -> None:
