@@ -95,6 +95,12 @@ class CatalogReader:
                 if is_weather(error):
                     self.close()
                 raise
+            except Exception:
+                raise
+            except BaseException:
+                # Interrupted within a statement it would refuse the next one.
+                self.close()
+                raise
 
     def _connect(self) -> Connection:
         conn = _connected(self._url)
