@@ -372,6 +372,21 @@ def test_scan_when_a_file_is_gone_then_says_which(log: CommitLog, table: str, tm
         scan.to_arrow()
 
 
+def test_scan_when_files_go_once_their_footers_are_read_then_says_which(log: CommitLog, table: str) -> None:
+    for first in (0, 1000):
+        log.append(table, {"id": range(first, first + 1000)}, create=True)
+    log.table(table).delete("id = 5")
+    scan = log.table(table).scan(where="id > 1")
+    groups = list(scan._reader._groups(scan._file_rows()))
+    assert len(groups) == 2
+    for file in scan.files():
+        Path(file.path).unlink()
+    for group in groups:
+        for read in (group.table, lambda: list(group.batches())):  # noqa: B023
+            with pytest.raises(DataFileError, match=r"\.parquet.* is not there \(any more\)"):
+                read()
+
+
 def test_scan_when_what_makes_frames_is_not_installed_then_says_what_to_install(
     log: CommitLog, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

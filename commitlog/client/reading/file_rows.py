@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
 from commitlog.client.reading.matching import Condition, Expression, all_of
-from commitlog.client.reading.rows_of_file import RowsOfFile, wanted
+from commitlog.client.reading.rows_of_file import RowsOfFile, there, wanted
 from commitlog.client.reading.stored_rows import scalar_of
 from commitlog.client.tables.arrow_columns import Find, conformed
 from commitlog.client.tables.arrow_schemas import arrow_schema
@@ -93,13 +93,8 @@ class _Opened:
         self.rows = rows
         self.filesystem = filesystem
         self.fragment = _FORMAT.make_fragment(path, filesystem)
-        try:
+        with there(rows.path):
             self.schema = self.fragment.physical_schema.remove_metadata()
-        except FileNotFoundError:
-            raise DataFileError(
-                f"the data file {rows.path} is not there (any more): a snapshot that was expired cannot be read once "
-                "`commitlog clean` has run"
-            ) from None
         self.shape = self.schema.serialize().to_pybytes()
 
 
@@ -220,18 +215,21 @@ class _Alike:
         sources = self._sources
         if not sources.is_plain:
             return pa.Table.from_batches(self.batches(), schema=sources.schema)
-        found = self._set.to_table(columns=sources.projection, filter=sources.filter)
+        with there():
+            found = self._set.to_table(columns=sources.projection, filter=sources.filter)
         return pa.Table.from_arrays(found.columns, schema=sources.schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         sources = self._sources
-        for batch in self._set.to_batches(columns=sources.projection, filter=sources.filter, batch_size=BATCH_ROWS):
-            if batch.num_rows:
-                yield sources.shaped(batch)
+        with there():
+            for batch in self._set.to_batches(columns=sources.projection, filter=sources.filter, batch_size=BATCH_ROWS):
+                if batch.num_rows:
+                    yield sources.shaped(batch)
 
     def count(self) -> int:
         if self._sources.is_plain:
-            return int(self._set.count_rows(filter=self._sources.filter))
+            with there():
+                return int(self._set.count_rows(filter=self._sources.filter))
         return sum(batch.num_rows for batch in self.batches())
 
 
@@ -250,6 +248,10 @@ class _Masked:
 
     def placed(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         """The rows, and where they stand in the file."""
+        with there(self._file.rows.path):
+            yield from self._placed()
+
+    def _placed(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         sources, fragment = self._sources, self._file.fragment
         flags = wanted(self._file.rows, fragment.metadata.num_rows)
         groups = fragment if sources.filter is None else fragment.subset(sources.filter, schema=self._file.schema)

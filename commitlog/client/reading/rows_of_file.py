@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from pyroaring import FrozenBitMap64
 
 from commitlog.client.files.places import filesystem_of
 from commitlog.domain.model import MappedColumn
+from commitlog.errors import DataFileError
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import CatalogFile
@@ -70,6 +73,22 @@ def named(path: str | None) -> tuple[str, ...]:
     return () if path is None else (path,)
 
 
+@contextmanager
+def there(path: str | None = None) -> Iterator[None]:
+    """Has a file that is gone told as that; without its path by what Arrow says of it.
+
+    Raises:
+        DataFileError: it is gone.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataFileError(
+            f"the data file {path or error} is not there (any more): a snapshot that was expired cannot be read once "
+            "`commitlog clean` has run"
+        ) from None
+
+
 def wanted(rows: RowsOfFile, record_count: int) -> npt.NDArray[np.bool_]:
     """A flag for each row of a file, which has so many."""
     listed = rows.positions is not None
@@ -96,5 +115,6 @@ def bitmap(positions: npt.NDArray[np.int64]) -> FrozenBitMap64:
 def delete_positions(path: str) -> npt.NDArray[np.int64]:
     """The positions that a delete file holds."""
     filesystem, inner = filesystem_of(path)
-    positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
+    with there(path):
+        positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
     return np.asarray(positions.to_numpy(), dtype=np.int64)
