@@ -74,14 +74,21 @@ class Subscription(Iterator[Outcome]):
 
 
 def changes_one_of(tables: Iterable[str] | None) -> Callable[[Outcome], bool]:
-    """Whether an outcome changed one of these tables, or was refused a change of one; None is any outcome.
+    """Whether an outcome changed one of these tables, dropped its schema, or was refused a change of one; None is any.
 
     Raises:
         InvalidRequestError: a name cannot be one.
     """
     if tables is None:
         return lambda _: True
-    from commitlog.client.access.history_entries import folded, tables_of
+    from commitlog.client.access.history_entries import folded, schemas_dropped, tables_of
 
     wanted = {folded(parse_table_name(each)) for each in tables}
-    return lambda outcome: any(folded(each) in wanted for each in tables_of(outcome))
+    schemas = {schema for schema, _ in wanted}
+
+    def is_asked(outcome: Outcome) -> bool:
+        return any(folded(each) in wanted for each in tables_of(outcome)) or not schemas.isdisjoint(
+            schemas_dropped(outcome)
+        )
+
+    return is_asked

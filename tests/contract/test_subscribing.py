@@ -96,6 +96,24 @@ def test_subscribe_when_asked_for_tables_then_what_changed_them_or_was_refused_f
     assert seqs(log.subscribe(start, follow=False, group=group)) == []
 
 
+def test_subscribe_when_a_tables_schema_is_dropped_with_it_then_that_is_told_as_its_history_has_it(
+    log: CommitLog, table: str
+) -> None:
+    schema = f"s_{table}"
+    with log.transaction() as tx:
+        tx.create_schema(schema)
+        tx.create_table(f"{schema}.t", {"id": "int64"})
+        tx.create_view(f"{schema}.v", "SELECT 1 AS one")
+    before = log.last_seq()
+    with log.transaction() as tx:
+        tx.drop_schema(schema.upper(), cascade=True)
+    for name in ("t", "v"):
+        assert seqs(log.subscribe(before, follow=False, tables=[f"{schema}.{name}"])) == [before + 1]
+        dropped, _ = log.history(table=f"{schema}.{name}")
+        assert (dropped.seq, dropped.tables) == (before + 1, ((schema, "t"), (schema, "v")))
+    assert seqs(log.subscribe(before, follow=False, tables=["main.t"], missing_ok=True)) == []
+
+
 def test_subscribe_when_a_table_never_was_then_says_so_and_how_to_wait_for_it(
     log: CommitLog, table: str, start: int
 ) -> None:

@@ -65,6 +65,13 @@ def tables_of(outcome: m.Outcome) -> tuple[Named, ...]:
     return tuple(sorted(set(_refused(outcome)))) if outcome.verdict is m.Verdict.REJECTED else ()
 
 
+def schemas_dropped(outcome: m.Outcome) -> set[str]:
+    """The folded names of the schemas that went with what they held, of which an outcome names nothing."""
+    committed = outcome.proposal if outcome.verdict is m.Verdict.COMMITTED else None
+    changes = () if committed is None else zip(committed.changes, outcome.effects, strict=True)
+    return {fold(each.schema) for each, effect in changes if isinstance(each, m.DropSchema) and not effect.skipped}
+
+
 def _changed(proposal: m.Proposal, outcome: m.Outcome) -> Iterator[Named]:
     for change, effect in zip(proposal.changes, outcome.effects, strict=True):
         if not effect.skipped:

@@ -15,9 +15,10 @@ from commitlog.catalog.folders import is_plain, object_uuid, path_of
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
-from commitlog.catalog.snapshot_diff import ObjectDifference, compared
+from commitlog.catalog.snapshot_diff import Named, ObjectDifference, compared
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow
 from commitlog.catalog.taken_over import HeldRow
+from commitlog.client.access.history_entries import schemas_dropped
 from commitlog.client.access.memory_history import MemoryHistory
 from commitlog.client.access.memory_shapes import MemoryViews, shape_at
 from commitlog.client.access.memory_sites import HeldRows
@@ -100,7 +101,7 @@ class MemoryContents:
         """Add an outcome and what it has committed; the log's state is the one after it."""
         proposal, snapshot_id = outcome.proposal, outcome.snapshot_id
         with self._lock:
-            self._history.take(outcome, self._table_id_of)
+            self._history.take(outcome, self._table_id_of, self._dropped_by(outcome))
             self._views.take(outcome)
             self._held.take(outcome)
             if snapshot_id is None or proposal is None:
@@ -117,10 +118,20 @@ class MemoryContents:
         entry = None if holder is None else state.entry_at(holder, fold(named[1]), head)
         return entry.table_id if isinstance(entry, TableState) else None
 
+    def _dropped_by(self, outcome: m.Outcome) -> dict[int, Named]:
+        """The tables and views that went with their schema, by id."""
+        dropped = schemas_dropped(outcome)
+        entries = [*self._state().tables.values(), *self._state().views.values()] if dropped else []
+        return {
+            each.entry_id: Named(each.schema.name, each.name)
+            for each in entries
+            if each.dropped_at == outcome.snapshot_id and fold(each.schema.name) in dropped
+        }
+
     def _define(self, outcome: m.Outcome, snapshot_id: int) -> frozenset[int]:
         """Keep the definitions of the tables that an outcome names; their ids."""
         effects = (*outcome.effects, *(effect for effect, _ in moves(outcome)))
-        named = {each.object_id for each in effects if each.object_id is not None}
+        named = {each.object_id for each in effects if each.object_id is not None and not each.skipped}
         tables = [table for each in named if (table := self._state().tables.get(each)) is not None]
         for table in tables:
             versions = self._definitions.setdefault(table.table_id, [])

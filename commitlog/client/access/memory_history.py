@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
 from commitlog.catalog.snapshot_diff import Named
@@ -18,14 +19,20 @@ class MemoryHistory:
         self._known: list[tuple[HistoryEntry, frozenset[int]]] = []
         self._epochs: dict[str, int] = {}
 
-    def take(self, outcome: m.Outcome, table_id_of: Callable[[Named], int | None]) -> None:
-        """Add an outcome; the tables at its head are found by their names."""
+    def take(
+        self, outcome: m.Outcome, table_id_of: Callable[[Named], int | None], dropped: Mapping[int, Named]
+    ) -> None:
+        """Add an outcome; the tables at its head are found by their names, and what it dropped is named by id."""
         entry = entry_of(outcome)
+        if dropped:
+            entry = replace(entry, tables=tuple(sorted({*entry.tables, *dropped.values()})))
         is_refused = entry.verdict is m.Verdict.REJECTED and not outcome.conflicts
         asked = {table_id_of(each) for each in entry.tables} if is_refused else set()
         met = {each.object.table_id for each in outcome.conflicts}
         changed = {each.object_id for each in outcome.effects}
-        self._known.append((entry, frozenset(each for each in met | changed | asked if each is not None)))
+        self._known.append(
+            (entry, frozenset(each for each in met | changed | asked | dropped.keys() if each is not None))
+        )
         if outcome.proposal is not None and outcome.proposal.writer_epoch is not None:
             writer_id = outcome.proposal.writer_id
             self._epochs[writer_id] = max(outcome.proposal.writer_epoch, self._epochs.get(writer_id, 0))

@@ -11,12 +11,10 @@ from typing import Any, TypeVar
 import click
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter
-from commitlog.catalog.snapshot_diff import Named
 from commitlog.client import CommitLog
 from commitlog.client.access.history_entries import entry_of, is_asked
 from commitlog.client.outcomes.describing import describe_entry, describe_outcome, one_line
 from commitlog.client.outcomes.graph import GraphRow, graph_rows
-from commitlog.client.tables.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.ops.cli.ages import read_moment
@@ -174,7 +172,6 @@ def tail_command(
     if after_seq is not None and since is not None:
         raise click.UsageError("--after and --since both say where to begin: give one of them")
     asked = HistoryFilter(
-        table=None if table is None else Named(*parse_table_name(table)),
         writer_id=writer,
         verdict=None if verdict is None else Verdict(verdict.upper()),
     )
@@ -182,7 +179,9 @@ def tail_command(
         start = log.last_seq() if after_seq is None else after_seq
         if since is not None:
             start = log.seq_before(since)
-        for outcome in _asked(log.subscribe(start, follow=not no_follow), asked):
+        tables = None if table is None else [table]
+        outcomes = log.subscribe(start, follow=not no_follow, tables=tables, missing_ok=True)
+        for outcome in _asked(outcomes, asked):
             if as_json:
                 print_json(shown_outcome(outcome))
             else:
