@@ -234,7 +234,8 @@ class ObjectProjection:
         commented = self._write_comments(before, after)
         if ended or added or repartitioned:
             self._new_version(after)
-        if ended or added or repartitioned or commented:
+        # Of properties nothing is DuckLake's, but whoever asks what became of a table is told of them, too.
+        if ended or added or repartitioned or commented or before.properties != after.properties:
             yield f"altered_table:{table_id}"
 
     def _forget_bounds_of_widened(self, before: TableDefinition, after: TableDefinition) -> None:
