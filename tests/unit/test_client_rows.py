@@ -63,6 +63,11 @@ def test_rows_when_the_index_can_be_no_column_then_says_what_to_call(frame: Any)
         rows_of(frame)
 
 
+def test_rows_when_a_frames_whole_numbers_are_beyond_arrows_then_says_so() -> None:
+    with pytest.raises(DataFileError, match=r"Arrow has no type for: .* too large .*: give its values one type"):
+        rows_of(pd.DataFrame({"n": [2**70, 1]}))
+
+
 def test_append_when_days_come_as_midnights_then_they_are_dates_and_other_times_are_not(tmp_path: Path) -> None:
     log = InMemoryCommitLog(data_path=tmp_path)
     with log.transaction() as tx:

@@ -135,7 +135,7 @@ def _of_pandas(frame: Any) -> pa.Table:
     is_index_kept = _is_index_kept(frame)
     try:
         rows = pa.Table.from_pandas(frame, preserve_index=is_index_kept)
-    except (pa.ArrowInvalid, TypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, TypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         where, why = (
             error.args[::-1] if len(error.args) == 2 else (error, "give its values one type, as by .astype(...)")
         )
