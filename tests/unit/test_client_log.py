@@ -201,6 +201,16 @@ def test_turn_when_the_one_before_is_unanswered_then_another_is_not_sent() -> No
         pytest.fail("it was let through")
 
 
+def test_turn_when_the_one_before_was_interrupted_then_it_is_unanswered() -> None:
+    first = with_seq(1)
+    turns = UnansweredProposals(lambda _: False)
+    with pytest.raises(KeyboardInterrupt), turns.turn(first, timeout_s=1):
+        raise KeyboardInterrupt
+    with pytest.raises(OutcomeUnknownError) as raised, turns.turn(with_seq(2), timeout_s=1):
+        pytest.fail("it was sent")
+    assert raised.value.proposal_id.bytes == first.proposal_id
+
+
 def test_turn_when_the_unanswered_one_comes_again_then_it_is_sent() -> None:
     first = with_seq(1)
     passed = []

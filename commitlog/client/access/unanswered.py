@@ -14,7 +14,7 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 from commitlog.domain.model import Proposal, ProposalId
-from commitlog.errors import OutcomeUnknownError
+from commitlog.errors import CommitLogError, OutcomeUnknownError
 
 _AT_ONCE = nullcontext()
 
@@ -63,7 +63,8 @@ class UnansweredProposals:
                 yield
             except OutcomeUnknownError:
                 raise
-            except BaseException:
+            except CommitLogError:
+                # All others say that nothing was sent; who is interrupted knows nothing.
                 del self._unanswered[proposal.writer_id]
                 raise
             del self._unanswered[proposal.writer_id]
