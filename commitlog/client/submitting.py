@@ -175,6 +175,8 @@ class Submissions:
         self._access.hear(receipt)
         if receipt.verdict is m.Verdict.DUPLICATE:
             outcome = self._repeated(proposal, receipt)
+        elif receipt.reason is m.Reason.PROPOSAL_EXPIRED:
+            outcome = self._forgotten(proposal, receipt)
         else:
             # A receipt does not list what the proposal met.
             conflicts = receipt.reason is m.Reason.CONFLICT
@@ -191,6 +193,18 @@ class Submissions:
                 raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id)) from error
             first = None
         if first is not None and first.proposal is not None:
+            check_repeat(first.proposal, proposal, snapshot_id=first.snapshot_id)
+        return answered_before(proposal, receipt, first)
+
+    def _forgotten(self, proposal: m.Proposal, receipt: m.Receipt) -> SubmittedOutcome:
+        """The log cannot tell it from a repeat any more; the catalog can."""
+        try:
+            first = self._access.find(proposal.proposal_id).outcome
+        except CommitLogError as error:
+            raise OutcomeUnknownError(UUID(bytes=proposal.proposal_id)) from error
+        if first is None or first.reason is m.Reason.PROPOSAL_EXPIRED:
+            return answered(proposal, receipt)
+        if first.proposal is not None:
             check_repeat(first.proposal, proposal, snapshot_id=first.snapshot_id)
         return answered_before(proposal, receipt, first)
 

@@ -193,10 +193,7 @@ class Commits:
             return first
         if outcome.reason is not m.Reason.PROPOSAL_EXPIRED:
             return outcome
-        # It was written long before it was committed: whether it repeats another one, its id can still be asked.
-        first = await self._first(proposal)
-        if first is not None:
-            return first
+        # It was written long before it was committed, and nothing was decided under its id.
         anew = proposal.replace(proposal_id=new_proposal_id())
         return await self._answered(anew, await self._in_thread(self._log.submit_async, anew))
 

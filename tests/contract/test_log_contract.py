@@ -11,10 +11,11 @@ from making import ANYWHERE, KEYED, ROWS, append, create, parquet, rejected
 
 from commitlog.client import CommitLog, OutcomeState, Transaction
 from commitlog.client.ids import uuid7
-from commitlog.domain.model import ConflictKind, Reason, Verdict
+from commitlog.domain.model import ConflictKind, CreateSchema, Reason, Verdict
 from commitlog.errors import (
     DataFileError,
     InvalidRequestError,
+    KeyReusedError,
     ProposalRejectedError,
     ProposalTooLargeError,
     SnapshotNotFoundError,
@@ -319,6 +320,30 @@ def test_submit_when_the_id_comes_again_then_the_first_answer(log: CommitLog, ta
     assert (first.is_repeat, second.is_repeat) == (False, True)
     assert second.committed
     assert second.snapshot_id == first.snapshot_id
+
+
+def test_submit_when_the_log_has_forgotten_the_id_then_the_first_answer_all_the_same(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    window = {name: getattr(log.settings, name) for name in ("duplicate_window_outcomes", "duplicate_window_ms")}
+    with log.transaction() as tx:
+        tx.configure(**dict.fromkeys(window, 0))
+    early, late = log.transaction(), log.transaction()
+    for tx in (early, late):
+        tx.alter(table).set_comment("early")
+    sent = early.proposal()
+    first = log.submit(sent)
+    for number in range(3):
+        with log.transaction() as tx:
+            tx.alter(table).set_comment(str(number))
+    again, never = log.submit(sent), log.submit(late.proposal())
+    assert (again.snapshot_id, again.committed, again.is_repeat) == (first.snapshot_id, True, True)
+    assert (never.committed, never.reason) == (False, Reason.PROPOSAL_EXPIRED)
+    with pytest.raises(KeyReusedError):
+        log.submit(sent.replace(changes=(CreateSchema(f"s_{table}"),)))
+    with log.transaction() as tx:
+        tx.configure(**window)
 
 
 def test_submit_when_a_refused_id_comes_again_then_refused_with_its_conflicts(log: CommitLog, table: str) -> None:

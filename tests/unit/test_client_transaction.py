@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -94,7 +94,9 @@ def test_commit_when_it_is_unknown_and_then_nothing_can_be_sent_then_the_files_s
     assert rows(log) == ROWS
 
 
-def test_commit_when_it_is_unknown_and_its_id_has_expired_then_the_files_stay(tmp_path: Path) -> None:
+def test_commit_when_it_is_unknown_and_its_id_has_expired_then_the_first_answer_and_the_files_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [1_800_000_000_000]
     log = InMemoryCommitLog(
         data_path=tmp_path, clock_ms=lambda: now[0], duplicate_window_outcomes=1, duplicate_window_ms=60_000
@@ -107,9 +109,16 @@ def test_commit_when_it_is_unknown_and_its_id_has_expired_then_the_files_stay(tm
     for _ in range(3):
         now[0] += 10_000_000
         log.append("t", [{"id": 3}])
-    with pytest.raises(ProposalRejectedError, match="PROPOSAL_EXPIRED"):
-        tx.commit()
+    with monkeypatch.context() as patched:
+        patched.setattr(log.access, "find", _catalog_is_away)
+        with pytest.raises(OutcomeUnknownError):
+            tx.commit()
+    assert tx.commit().is_repeat
     assert len(rows(log)) == 6
+
+
+def _catalog_is_away(_: bytes) -> NoReturn:
+    raise CatalogUnavailableError("postgresql://here")
 
 
 def test_commit_when_it_is_unknown_and_was_refused_then_the_files_are_gone(

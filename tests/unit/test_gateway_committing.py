@@ -212,11 +212,10 @@ def test_commit_when_nobody_ever_answers_then_no_refusal_and_its_files_are_watch
     [
         CatalogUnavailableError("postgresql://here"),
         KeyReusedError(UUID(int=1).bytes, "the id", ["files"]),
-        outcome(m.Verdict.REJECTED, m.Reason.PROPOSAL_EXPIRED),
     ],
 )
 def test_commit_when_it_may_repeat_one_that_cannot_be_asked_for_then_no_refusal(
-    answer: SubmittedOutcome | Exception, tmp_path: Path
+    answer: Exception, tmp_path: Path
 ) -> None:
     """The client would remove files that the first one may have committed."""
     played = Played(PlayedLog(answer), tmp_path)
@@ -224,6 +223,13 @@ def test_commit_when_it_may_repeat_one_that_cannot_be_asked_for_then_no_refusal(
     with pytest.raises(CommitLogError):
         played.commit()
     assert len(played.kept) == 1
+
+
+def test_commit_when_its_id_is_too_old_by_then_then_sent_under_another(tmp_path: Path) -> None:
+    played = Played(PlayedLog(outcome(m.Verdict.REJECTED, m.Reason.PROPOSAL_EXPIRED), COMMITTED), tmp_path)
+    assert played.commit().refusal is None
+    assert len({each.proposal_id for each in played.log.sent}) == 2
+    assert played.log.asked == []
 
 
 def test_showing_when_commits_follow_each_other_then_listening_begins_once() -> None:
