@@ -707,7 +707,12 @@ def test_expire_when_no_file_has_ended_then_those_that_stay_are_looked_through_o
 
 def test_reader_when_it_was_interrupted_within_a_statement_then_the_next_one_is_answered(lake: Lake) -> None:
     with closing(Catalog(lake.database_url)) as catalog:
-        with pytest.raises(KeyboardInterrupt), catalog.connected() as conn:
-            conn.pgconn.send_query(b"SELECT 1")
-            raise KeyboardInterrupt
+
+        def interrupted() -> None:
+            with catalog.connected() as conn:
+                conn.pgconn.send_query(b"SELECT 1")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
         assert catalog.head_snapshot_id() == lake.log.head
