@@ -29,7 +29,7 @@ from commitlog.domain.model.definitions import Column, TableDefinition, partitio
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.index import SchemaState, SequencerState, TableState
+from commitlog.domain.state.index import Entry, SchemaState, SequencerState, TableState
 from commitlog.domain.state.sites import moves
 from commitlog.errors import MomentNotFoundError, SnapshotNotFoundError
 from commitlog.log.codec import decode_statistics
@@ -121,7 +121,8 @@ class MemoryContents:
     def _dropped_by(self, outcome: m.Outcome) -> dict[int, Named]:
         """The tables and views that went with their schema, by id."""
         dropped = schemas_dropped(outcome)
-        entries = [*self._state().tables.values(), *self._state().views.values()] if dropped else []
+        state = self._state()
+        entries: Iterable[Entry] = (*state.tables.values(), *state.views.values()) if dropped else ()
         return {
             each.entry_id: Named(each.schema.name, each.name)
             for each in entries
