@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from commitlog.client.outcomes.snapshot_story import SnapshotStory
 
 TIMEOUT_S_MAX = 1e6
+GROUP_LENGTH_MAX = 5_000
+"""Kafka takes 32,767 bytes, with the log's name before it; of a longer one it says nothing."""
 
 
 class ReadableLog:
@@ -139,6 +141,10 @@ class ReadableLog:
         kept = checked_text_or_none("group", group)
         if kept == "":
             raise InvalidRequestError("group must be a name, not an empty text")
+        if kept is not None and len(kept) > GROUP_LENGTH_MAX:
+            raise InvalidRequestError(
+                f"group must be a name of up to {GROUP_LENGTH_MAX:,} characters, not of {len(kept):,}"
+            )
         position = None if kept is None else self._access.group_position(kept)
 
         def begin(seq: int) -> Iterator[m.Outcome]:

@@ -366,3 +366,32 @@ def test_rows_when_their_filter_gives_its_conditions_only_once_then_those_that_m
     log.table("n").delete(("id", "=", id_) for id_ in (1,))
     log.table("n").overwrite([{"id": 2}], where=iter([("id", "=", 2)]))
     assert sorted(row["id"] for row in log.table("n").scan().to_arrow().to_pylist()) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log, text: log.table(text),
+        lambda log, text: log.append(text, [{"id": 1}], create=True),
+        lambda log, text: log.history(writer=text),
+        lambda log, text: log.subscribe(group=text),
+        lambda log, text: log.transaction(message=text),
+        lambda log, text: log.table("t").scan(where=("v", "=", text)),
+        lambda log, text: log.table("t").delete(("v", "in", ["x", text])),
+    ],
+)
+def test_text_when_it_has_half_of_a_character_then_refused_before_anybody_is_asked(
+    tmp_path: Path, ask: Callable[[CommitLog, str], object]
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        log.append("t", [{"v": "x"}], create=True)
+        with pytest.raises(InvalidRequestError, match=r"U\+D800|surrogates not allowed"):
+            ask(log, "a\ud800")
+
+
+def test_group_when_its_name_is_longer_than_kafka_takes_then_says_so(tmp_path: Path) -> None:
+    with (
+        InMemoryCommitLog(data_path=tmp_path) as log,
+        pytest.raises(InvalidRequestError, match="up to 5,000 characters"),
+    ):
+        log.subscribe(group="x" * 5_001)

@@ -119,6 +119,9 @@ def _compared(column: Column, value: Scalar) -> Any:
         return None
     try:
         canonical = canonical_value(column.type, value)
+        if isinstance(canonical, str):
+            # Nobody could be asked for half of a character.
+            canonical.encode()
     except (ValueError, OverflowError) as error:
         raise InvalidRequestError(
             f"the filter on column {column.name} ({column.type}): the value {value!r} {error}"
