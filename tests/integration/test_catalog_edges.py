@@ -73,6 +73,23 @@ def test_rows_of_another_site_when_they_lack_a_column_then_have_what_older_rows_
     assert lake.rows("SELECT * FROM k ORDER BY id") == [(2, "same", 5), (3, "b", 5), (4, None, 6)]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_table_that_refers_to_itself_then_the_catalog_has_it(lake: Lake, again: bool) -> None:
+    boss = {"columns": ["boss"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}
+    made = keyed_table("k", "id int64 not null, boss int64", foreign_keys=[boss])
+    if again:
+        lake.commit(keyed_table("k", "id int64 not null"))
+        lake.commit(change("DROP_TABLE", "k"), made)
+    else:
+        lake.commit(made)
+    lake.commit(insert(id=1, boss=None), insert(id=2, boss=1))
+    assert lake.rows("SELECT id, boss FROM k") == [(1, None), (2, 1)]
+    with closing(Catalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "k", lake.log.state.head_snapshot_id)
+    assert table is not None
+    assert [key.ref_table_id for key in table.definition.foreign_keys] == [table.definition.table_id]
+
+
 def test_rows_updated_or_deleted_then_extremes_are_those_of_live_rows(lake: Lake) -> None:
     """The stock client takes MIN and MAX from the table's statistics while no row seems to have gone."""
     lake.commit(keyed_table("k", "id int64, n int64"))

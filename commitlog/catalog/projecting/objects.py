@@ -119,14 +119,15 @@ class ObjectProjection:
         schema_id = self.schema_id(change.schema)
         definition = define(change, table_id=table_id, schema_id=schema_id, partition_id=partition_id)
         self.tracker.add(definition)
-        for spec in change.foreign_keys:
-            parent = self._live_definition(spec.ref_schema, spec.ref_table)
-            key = reference(definition, spec, parent)
-            definition = definition.replace(foreign_keys=(*definition.foreign_keys, key))
         uuid = object_uuid(self.tracker.log_id, "table", table_id)
         path = path_of(change.table, str(uuid))
         row = (table_id, uuid.bytes, self.snapshot_id, None, schema_id, change.table, path, True)
         self.buffer.add("ducklake_table", row)
+        # It may refer to itself.
+        for spec in change.foreign_keys:
+            parent = self._live_definition(spec.ref_schema, spec.ref_table)
+            key = reference(definition, spec, parent)
+            definition = definition.replace(foreign_keys=(*definition.foreign_keys, key))
         for column in _column_rows(definition).values():
             self._add_column(table_id, column)
         self._add_partitioning(definition)
