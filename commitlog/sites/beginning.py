@@ -101,7 +101,7 @@ class MadeAt(NamedTuple):
 
 class Last(NamedTuple):
     """The last snapshot of a source that a link brought; the proposal by which the target took it over, None if that was
-    trimmed."""
+    trimmed, or if others brought all that it has."""
 
     source: str
     target: str
@@ -109,11 +109,12 @@ class Last(NamedTuple):
     proposal: m.Proposal | None
 
     @classmethod
-    def of(cls, target: CommitLog, target_node: str, source: str) -> Last | None:
-        """What a target has of a source; None when that is nothing."""
+    def of(cls, target: CommitLog, target_node: str, source: str, next_tick: int) -> Last | None:
+        """What a target has of a source, whose snapshots before ``next_tick`` it has; None when that is nothing."""
         last = target.access.last_by(writer_id_of(source))
         if last is None:
-            return None
+            # What others have brought of the source came with all that it was made with.
+            return cls(source, target_node, next_tick - 1, None) if next_tick else None
         outcome = outcome_if_kept(target, last.seq)
         return cls(source, target_node, last.snapshot_id, None if outcome is None else outcome.proposal)
 

@@ -97,11 +97,12 @@ class Link:
         # What an earlier link still had on its way was decided before this one's epoch was given.
         self._known = {name: known.tick for name, known in target.access.digest().items()}
         self._base = target.wait_for_snapshot()
-        last = Last.of(target, self._target_node.name, source_node.name)
+        next_tick = self._known.get(source_node.name, 0)
+        last = Last.of(target, self._target_node.name, source_node.name, next_tick)
         if last is None:
             self._forwarding = Source(source_node, {}, (), 0)
         else:
-            self._forwarding, at = last.taken_again(source, source_node, self._known.get(source_node.name, 0))
+            self._forwarding, at = last.taken_again(source, source_node, next_tick)
             self.progress.seq, self.progress.decided_at_ms = at
             self.progress.snapshot_id = last.snapshot_id
         self._is_under_way = False

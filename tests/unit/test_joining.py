@@ -456,6 +456,20 @@ def test_link_when_what_it_has_to_bring_was_archived_then_the_site_is_told_to_jo
     assert rows(anew) == rows(a)
 
 
+def test_link_to_a_site_that_joined_when_what_it_was_told_was_archived_then_begins_after_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(b, row(1, "b"))
+    Link(b, a).run(follow=False)
+    Trimmed(b, b.last_seq(), monkeypatch)
+    late = site("c", 3)
+    Join(a, late).run()
+    put(b, row(2, "b"))
+    put(late, row(3, "c"))
+    converge([a, b, late])
+    assert rows(a) == rows(b) == rows(late) == [row(1, "b"), row(2, "b"), row(3, "c")]
+
+
 def test_site_that_joins_when_the_one_that_tells_it_made_nothing_itself_then_others_take_what_it_makes() -> None:
     maker, teller, late = site("a", 1), site("b", 2), site("c", 3)
     with maker.transaction() as tx:
