@@ -19,7 +19,7 @@ from commitlog.client.files.places import normal_path
 from commitlog.client.tables.table_at import TableAt
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED, Column
+from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED, Column, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidChangeError, TableNotBroughtError
 from commitlog.sites.bindings import Bindings
@@ -148,8 +148,10 @@ class _Saying:
 
     def _append(self, change: m.Append, there: TableAt | None) -> m.Append:
         here, made = self._at_source(change), self._made.get(_name(change))
-        if there is not None:
-            self._check_columns(change, here, there)
+        definition = None if there is None else self._altered_there(change, there)
+        if definition is not None:
+            self._check_columns(change, here, definition)
+        is_split_alike = definition is None or _partition_keys(definition) == _partition_keys(here.definition)
         stay = (
             made.properties.get(FOREIGN_PATHS) == "true" if made is not None else there is None or stays_outside(there)
         )
@@ -158,7 +160,8 @@ class _Saying:
         for file in change.files:
             place = f"{folder}/{file.path}" if file.path_is_relative else file.path
             path = place if stay else self._copied(change, file, place, self._folder(change, made, there))
-            files.append(file.replace(path=path, path_is_relative=not stay))
+            values = file.partition_values if is_split_alike else None
+            files.append(file.replace(path=path, path_is_relative=not stay, partition_values=values))
             self._sites.brought(file.file_size_bytes)
         return change.replace(files=tuple(files))
 
@@ -185,16 +188,19 @@ class _Saying:
             raise self._stopped(change, str(error)) from error
         return copy
 
-    def _check_columns(self, change: m.Append, here: TableAt, there: TableAt) -> None:
+    def _altered_there(self, change: m.Append, there: TableAt) -> TableDefinition | None:
+        """The table at the target after the earlier changes; None where they cannot be: the target says it itself."""
+        steps = tuple(self._altered.get(_name(change), ()))
+        try:
+            return alter(there.definition, steps, partition_ids=tuple(range(len(steps))), came=True)
+        except InvalidChangeError:
+            return None
+
+    def _check_columns(self, change: m.Append, here: TableAt, there: TableDefinition) -> None:
         """Files name their columns by ids, which each log gives for itself: they are to be the same at both."""
         if all(file.name_mapping is not None for file in change.files):
             return
-        try:
-            steps = tuple(self._altered.get(_name(change), ()))
-            definition = alter(there.definition, steps, partition_ids=tuple(range(len(steps))), came=True)
-        except InvalidChangeError:
-            return  # The target says it itself.
-        ids = dict(_ids(definition.columns))
+        ids = dict(_ids(there.columns))
         columns = {column_id: column for column, column_id in ids.items()}
         for column, column_id in _ids(here.definition.columns):
             if ids.get(column, column_id) != column_id or columns.get(column_id, column) != column:
@@ -215,7 +221,7 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
 
     def plain(changes: Sequence[m.Change]) -> list[m.Change]:
         return [
-            _without_paths(each)
+            _without_places(each)
             for each in changes
             if not (isinstance(each, (*_OF_CONTENTS, m.AlterTable)) and _name(each) in left_out)
         ]
@@ -223,10 +229,17 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
     return plain(said) == plain(taken)
 
 
-def _without_paths(change: m.Change) -> m.Change:
+def _without_places(change: m.Change) -> m.Change:
     if not isinstance(change, m.Append):
         return change
-    return change.replace(files=tuple(file.replace(path="", path_is_relative=True) for file in change.files))
+    return change.replace(
+        files=tuple(file.replace(path="", path_is_relative=True, partition_values=None) for file in change.files)
+    )
+
+
+def _partition_keys(definition: TableDefinition) -> list[tuple[str, str]]:
+    """By what its files are split; what they say of their partitions is said by these."""
+    return [(fold(definition.column_by_id(key.column_id).name), key.transform) for key in definition.partition_by]
 
 
 def _ids(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, int]]:

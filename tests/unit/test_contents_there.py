@@ -444,6 +444,27 @@ def test_link_when_a_name_means_something_else_there_by_now_then_stops_until_it_
         assert ids(b, "main.k") == []
 
 
+def test_link_when_the_table_is_split_by_another_column_there_then_files_say_nothing_of_that(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.p", {"id": "int64", "v": "varchar", "w": "varchar"}, partition_by=["v"])
+        tx.append("main.p", [{"id": 1, "v": "x", "w": "y"}])
+    bring(a, b)
+    assert last_files(b)[0].partition_values == ("x",)
+    with b.transaction() as tx:
+        tx.alter("main.p").set_partition_by(["w"])
+    append(a, 2, table="main.p", w="y")
+    bring(a, b)
+    assert last_files(b)[0].partition_values is None
+    assert [row["id"] for row in b.table("main.p").scan(where="w = 'y'").to_arrow().to_pylist()] == [1, 2]
+    assert bring(a, b).brought == 0
+    bring(b, a)
+    append(a, 3, table="main.p", w="y")
+    bring(a, b)
+    assert last_files(b)[0].partition_values == ("y",)
+
+
 def test_link_when_names_were_given_by_snapshots_that_the_other_site_knew_then_goes_on(
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
