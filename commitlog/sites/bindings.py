@@ -48,6 +48,11 @@ class Bindings:
         """Whether the target leaves a table where it is, by its property ``replicated`` there."""
         return self._seen(name).is_left
 
+    def tables_in(self, schema: str) -> list[tuple[str, str]]:
+        """The tables of a schema at the target's head."""
+        tables = self._target.contents().tables(self._target.wait_for_snapshot())
+        return [(fold(of), fold(table)) for of, table, _ in tables if fold(of) == schema]
+
     def unknown(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
         """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
         know by it; None when there is none."""

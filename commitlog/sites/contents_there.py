@@ -27,7 +27,9 @@ from commitlog.sites.forwarding import Forwarded
 
 _Name = tuple[str, str]
 _Contents = m.Append | m.Delete | m.InsertRow | m.UpdateRow | m.DeleteRow
+_OfTable = _Contents | m.CreateTable | m.DropTable | m.RenameTable | m.AlterTable
 _OF_CONTENTS = (m.Append, m.Delete, m.InsertRow, m.UpdateRow, m.DeleteRow)
+_DEFINING = (m.DropTable, m.RenameTable, m.AlterTable)
 _LEAVE_OUT = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"),)
 
 
@@ -73,6 +75,7 @@ class _Saying:
         self._named_before: dict[_Name, _Name] = {}
         self._altered: dict[_Name, list[m.Alteration]] = {}
         self._left_out: set[_Name] = set()
+        self._dropped: set[_Name] = set()
         self._copies: Counter[_Name] = Counter()
 
     def changes(self) -> Iterator[m.Change]:
@@ -82,7 +85,7 @@ class _Saying:
                 if self._is_left(name):
                     yield from self._leave_out(change)
                     continue
-                self._check_names(change, name)
+                self._check_names(change.schema, change.table, _columns_in(change))
                 if index in self._forwarded.of_files:
                     yield self._of_files(change)
                 else:
@@ -90,11 +93,42 @@ class _Saying:
                 continue
             if isinstance(change, m.CreateTable):
                 self._made[_name(change)] = change
-            elif isinstance(change, m.RenameTable):
-                self._rename(change)
-            elif isinstance(change, m.AlterTable):
-                self._altered.setdefault(_name(change), []).extend(change.alterations)
+                for each in change.foreign_keys:
+                    # One that is left where it is may stand in for it.
+                    if not self._is_left((fold(each.ref_schema), fold(each.ref_table))):
+                        self._check_names(each.ref_schema, each.ref_table, each.ref_columns)
+            elif isinstance(change, _DEFINING):
+                yield from self._define(change)
+                continue
+            elif isinstance(change, m.DropSchema) and self._holds_others(change):
+                change = change.replace(cascade=False)  # Then the target says that it is not empty.
             yield change
+
+    def _define(self, change: m.DropTable | m.RenameTable | m.AlterTable) -> Iterator[m.Change]:
+        name = _name(change)
+        if self._is_left(name):
+            # By its new name more may come to it.
+            if not isinstance(change, m.RenameTable) or self._other_since(name, ()) is not None:
+                yield from self._leave_out(change)
+                return
+        else:
+            self._check_names(change.schema, change.table, _columns_in(change))
+        if isinstance(change, m.DropTable):
+            self._dropped.add(name)
+        elif isinstance(change, m.RenameTable):
+            self._rename(change)
+        else:
+            self._altered.setdefault(name, []).extend(change.alterations)
+        yield change
+
+    def _holds_others(self, change: m.DropSchema) -> bool:
+        """Whether the target has tables in a schema of which who dropped it all knew nothing, or that links leave where they
+        are: these would go with it."""
+        return any(
+            self._is_left(name) or self._other_since(name, ()) is not None
+            for name in self._sites.names.tables_in(fold(change.schema))
+            if name not in self._dropped
+        )
 
     def _rename(self, change: m.RenameTable) -> None:
         old, new = _name(change), (fold(change.schema), fold(change.new_table))
@@ -105,20 +139,23 @@ class _Saying:
     def _is_left(self, name: _Name) -> bool:
         return name not in self._made and self._sites.names.is_left(self._named_before.get(name, name))
 
-    def _check_names(self, change: _Contents, name: _Name) -> None:
-        if name in self._made:
-            return
-        columns = tuple(change.row) if isinstance(change, (m.InsertRow, m.UpdateRow)) else ()
-        since = self._sites.names.unknown(self._named_before.get(name, name), columns, self._forwarded.replicated)
+    def _check_names(self, schema: str, table: str, columns: tuple[str, ...]) -> None:
+        since = self._other_since((fold(schema), fold(table)), columns)
         if since is not None:
-            target = self._sites.nodes[1]
+            target, shown = self._sites.nodes[1], f"{schema}.{table}"
             raise self._stopped(
-                change,
-                f"table {_shown(change)}, or a column of it, is another one at {target} since its snapshot {since}, of which "
-                "who made this change knew nothing",
+                shown,
+                f"table {shown}, or a column of it, is another one at {target} since its snapshot {since}, of which who made "
+                "this change knew nothing",
             )
 
-    def _leave_out(self, change: _Contents) -> Iterator[m.Change]:
+    def _other_since(self, name: _Name, columns: tuple[str, ...]) -> int | None:
+        """Since which snapshot of the target a table, or one of its columns, is another one than who made this meant."""
+        if name in self._made:
+            return None
+        return self._sites.names.unknown(self._named_before.get(name, name), columns, self._forwarded.replicated)
+
+    def _leave_out(self, change: _OfTable) -> Iterator[m.Change]:
         if _name(change) not in self._left_out:
             self._left_out.add(_name(change))
             yield m.AlterTable(change.schema, change.table, _LEAVE_OUT)
@@ -126,7 +163,7 @@ class _Saying:
     def _of_files(self, change: _Contents) -> m.Change:
         if isinstance(change, m.Delete):
             raise self._stopped(
-                change,
+                _shown(change),
                 f"it takes rows out of table {_shown(change)}, which has no primary key: links bring what is appended to "
                 "such a table, and no deletes, updates or overwrites",
             )
@@ -144,7 +181,7 @@ class _Saying:
             at = self._sites.source.access.table_at(change.schema, change.table, snapshot_id)
             if at is not None and at.path is not None:
                 return at
-        raise self._stopped(change, f"where the files of table {_shown(change)} are is not known any more")
+        raise self._stopped(_shown(change), f"where the files of table {_shown(change)} are is not known any more")
 
     def _append(self, change: m.Append, there: TableAt | None) -> m.Append:
         here, made = self._at_source(change), self._made.get(_name(change))
@@ -172,7 +209,7 @@ class _Saying:
         else:
             folder = None if there is None else there.path
         if folder is None:
-            raise self._stopped(change, f"where the files of table {_shown(change)} will be is not known")
+            raise self._stopped(_shown(change), f"where the files of table {_shown(change)} will be is not known")
         return normal_path(folder).rstrip("/")
 
     def _copied(self, change: m.Append, file: m.DataFile, place: str, folder: str) -> str:
@@ -185,7 +222,7 @@ class _Saying:
         try:
             copy_whole(place, f"{folder}/{copy}", file.file_size_bytes)
         except DataFileError as error:
-            raise self._stopped(change, str(error)) from error
+            raise self._stopped(_shown(change), str(error)) from error
         return copy
 
     def _altered_there(self, change: m.Append, there: TableAt) -> TableDefinition | None:
@@ -205,14 +242,14 @@ class _Saying:
         for column, column_id in _ids(here.definition.columns):
             if ids.get(column, column_id) != column_id or columns.get(column_id, column) != column:
                 raise self._stopped(
-                    change,
+                    _shown(change),
                     f"column {column} of table {_shown(change)} has another number at each site ({column_id} is "
                     f"{columns.get(column_id, 'gone')} there), and files name theirs by number: both have added or renamed "
                     "columns at the same time",
                 )
 
-    def _stopped(self, change: _Contents, detail: str) -> TableNotBroughtError:
-        return TableNotBroughtError(*self._sites.nodes, self._forwarded.snapshot_id, _shown(change), detail)
+    def _stopped(self, table: str, detail: str) -> TableNotBroughtError:
+        return TableNotBroughtError(*self._sites.nodes, self._forwarded.snapshot_id, table, detail)
 
 
 def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> bool:
@@ -223,13 +260,15 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
         return [
             _without_places(each)
             for each in changes
-            if not (isinstance(each, (*_OF_CONTENTS, m.AlterTable)) and _name(each) in left_out)
+            if not (isinstance(each, (*_OF_CONTENTS, *_DEFINING)) and _name(each) in left_out)
         ]
 
     return plain(said) == plain(taken)
 
 
 def _without_places(change: m.Change) -> m.Change:
+    if isinstance(change, m.DropSchema):
+        return change.replace(cascade=True)
     if not isinstance(change, m.Append):
         return change
     return change.replace(
@@ -249,9 +288,18 @@ def _ids(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, int
         yield from _ids(column.children, f"{path}.")
 
 
-def _name(change: _Contents | m.CreateTable | m.AlterTable | m.RenameTable) -> _Name:
+def _columns_in(change: _OfTable) -> tuple[str, ...]:
+    """The columns of a table as it is there that a change names."""
+    if isinstance(change, (m.InsertRow, m.UpdateRow)):
+        return tuple(change.row)
+    steps = change.alterations if isinstance(change, m.AlterTable) else ()
+    named = (name for step in steps for name in (step.name, *(key.column for key in step.partition_by or ())))
+    return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+def _name(change: _OfTable) -> _Name:
     return fold(change.schema), fold(change.table)
 
 
-def _shown(change: _Contents) -> str:
+def _shown(change: _OfTable) -> str:
     return f"{change.schema}.{change.table}"

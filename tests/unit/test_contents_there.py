@@ -444,6 +444,86 @@ def test_link_when_a_name_means_something_else_there_by_now_then_stops_until_it_
         assert ids(b, "main.k") == []
 
 
+@pytest.mark.parametrize("how", ["dropped", "renamed", "altered", "column dropped", "referred to"])
+def test_link_when_what_is_changed_is_another_table_or_column_there_then_stops_and_that_stays_as_it_is(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, how: str
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    if how == "column dropped":
+        alter(b, *remade("v"), table="k")
+    else:
+        with b.transaction() as tx:
+            tx.drop_table("main.k")
+            tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    with b.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "of b alone"})
+    with a.transaction() as tx:
+        if how == "dropped":
+            tx.drop_table("main.k")
+        elif how == "renamed":
+            tx.rename_table("main.k", "u")
+        elif how == "altered":
+            tx.alter("main.k").add_column("w", "varchar")
+        elif how == "column dropped":
+            tx.alter("main.k").drop_column("v")
+        else:
+            reference = m.ForeignKeySpec(("k",), "main", "k", ("id",))
+            tx.create_table("main.c", {"id": "int64", "k": "int64"}, primary_key=["id"], foreign_keys=[reference])
+    since = b.head_snapshot_id() - 1
+    with pytest.raises(
+        TableNotBroughtError, match=rf"main\.k, or a column of it, is another one at b since .* {since}, of"
+    ):
+        bring(a, b)
+    assert b.table("main.k").scan().to_arrow().to_pylist() == [{"id": 1, "v": "of b alone"}]
+    assert sorted(b.tables()) == ["main.k", "main.t"]
+    leave_out(b, "k")
+    bring(a, b)
+    assert b.table("main.k").scan().to_arrow().to_pylist() == [{"id": 1, "v": "of b alone"}]
+    assert bring(a, b).brought == 0
+
+
+def test_link_when_a_table_that_is_left_where_it_is_is_renamed_and_dropped_then_its_rows_stay(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(b, 1)
+    leave_out(b)
+    with a.transaction() as tx:
+        tx.rename_table("main.t", "u")
+    append(a, 2, table="main.u")
+    alter(a, adding("w"), table="u")
+    with a.transaction() as tx:
+        tx.drop_table("main.u")
+    assert bring(a, b).brought == 4
+    assert b.table("main.u").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x"}]
+    assert bring(a, b).brought == 0
+
+
+def test_link_when_a_schema_is_dropped_that_has_more_tables_there_then_stops_until_these_are_gone(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_schema("s")
+        tx.create_table("s.t", COLUMNS)
+    bring(a, b)
+    with b.transaction() as tx:
+        tx.create_table("s.mine", COLUMNS, properties={REPLICATED: "false"})
+    with b.transaction() as tx:
+        tx.create_table("s.new", COLUMNS)
+    with a.transaction() as tx:
+        tx.drop_schema("s", cascade=True)
+    for table in ("s.mine", "s.new"):
+        with pytest.raises(LinkStoppedError, match="schema s is not empty"):
+            bring(a, b)
+        assert "s.t" in b.tables()
+        with b.transaction() as tx:
+            tx.drop_table(table)
+    bring(a, b)
+    assert b.tables() == ["main.t"]
+    assert bring(a, b).brought == 0
+
+
 def test_link_when_the_table_is_split_by_another_column_there_then_files_say_nothing_of_that(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
