@@ -23,13 +23,14 @@ _Meant = tuple[str, tuple[int, int]]
 
 
 class _Now(NamedTuple):
-    """What a table's name and its columns' mean at the target's head, whether links leave that table where it is, and which
-    columns are known by which nodes to mean this."""
+    """What a table's name and its columns' mean at the target's head, which columns are known by which nodes to mean this,
+    whether links leave that table where it is, and which of a node's columns are gone."""
 
     head: int
     meant: dict[str, tuple[int, int]]
-    is_left: bool
     known_by: set[tuple[str, tuple[str, ...]]]
+    is_left: bool
+    gone: dict[tuple[str, tuple[str, ...]], frozenset[str]]
 
 
 class Bindings:
@@ -56,12 +57,12 @@ class Bindings:
     def unknown(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
         """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
         know by it; None when there is none."""
-        upto, now, _, known_by = self._seen(name)
+        upto, now, known_by = self._seen(name)[:3]
         if (replicated.node, columns) in known_by:
             return None
         known = self._known[replicated.node, name]
         asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - known
-        ticks = {**{each.node: each.tick for each in replicated.digest}, replicated.node: replicated.tick}
+        ticks = _ticks(replicated)
         left = asked and asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
         while left:
             since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
@@ -72,13 +73,35 @@ class Bindings:
         known_by.add((replicated.node, columns))
         return None
 
+    def gone(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> frozenset[str]:
+        """Which of some columns the target has dropped since the last of its own snapshots that the maker of ``replicated``
+        knew; none where one of them may be there by another name."""
+        head, now, _, _, known_gone = self._seen(name)
+        found = known_gone.get((replicated.node, columns))
+        if found is None:
+            given = {fold(each): each for each in columns}
+            ticks = _ticks(replicated)
+            upto = min(ticks.get(self._target_node, 0) - 1, head)
+            meant, live = self._meant(name, upto), set(now.values())
+            missing = {each for each in given if each not in now and each in meant and meant[each] not in live}
+            new = live - {now[each] for each in given if each in now} - set(meant.values()) if missing else ()
+            if any(self._is_contained(self._made_at(name, each, upto, head), ticks) for each in new):
+                missing.clear()
+            found = known_gone[replicated.node, columns] = frozenset(given[each] for each in missing)
+        return found
+
+    def _made_at(self, name: tuple[str, str], column: tuple[int, int], after: int, upto: int) -> int:
+        """Which snapshot made a column, or the table itself, that was not there after one and is after another."""
+        is_there = bisect_left(range(after + 1, upto), True, key=lambda at: column in self._meant(name, at).values())
+        return after + 1 + is_there
+
     def _seen(self, name: tuple[str, str]) -> _Now:
         found = self._now.get(name)
         if found is None:
             head = self._target.head_snapshot_id()
             table = self._table(name, head)
             is_left = table is not None and table.properties.get(REPLICATED) == "false"
-            found = self._now[name] = _Now(head, _names(table), is_left, set())
+            found = self._now[name] = _Now(head, _names(table), set(), is_left, {})
         return found
 
     def _meant(self, name: tuple[str, str], snapshot_id: int) -> dict[str, tuple[int, int]]:
@@ -102,6 +125,11 @@ class Bindings:
             )
             for each in proposals
         )
+
+
+def _ticks(replicated: m.Replicated) -> dict[str, int]:
+    """Of each node the tick before which who made this knew its snapshots."""
+    return {**{each.node: each.tick for each in replicated.digest}, replicated.node: replicated.tick}
 
 
 def _names(table: TableDefinition | None) -> dict[str, tuple[int, int]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
 from commitlog.client import CommitLog
 from commitlog.client.files.copying import copy_whole, lasting_name
@@ -27,6 +28,7 @@ from commitlog.sites.forwarding import Forwarded
 
 _Name = tuple[str, str]
 _Contents = m.Append | m.Delete | m.InsertRow | m.UpdateRow | m.DeleteRow
+_Row = m.InsertRow | m.UpdateRow
 _OfTable = _Contents | m.CreateTable | m.DropTable | m.RenameTable | m.AlterTable
 _OF_CONTENTS = (m.Append, m.Delete, m.InsertRow, m.UpdateRow, m.DeleteRow)
 _DEFINING = (m.DropTable, m.RenameTable, m.AlterTable)
@@ -86,10 +88,9 @@ class _Saying:
                     yield from self._leave_out(change)
                     continue
                 self._check_names(change.schema, change.table, _columns_in(change))
-                if index in self._forwarded.of_files:
-                    yield self._of_files(change)
-                else:
-                    yield change
+                if isinstance(change, (m.InsertRow, m.UpdateRow)):
+                    change = self._without_gone(change, name)
+                yield self._of_files(change) if index in self._forwarded.of_files else change
                 continue
             if isinstance(change, m.CreateTable):
                 self._made[_name(change)] = change
@@ -154,6 +155,15 @@ class _Saying:
         if name in self._made:
             return None
         return self._sites.names.unknown(self._named_before.get(name, name), columns, self._forwarded.replicated)
+
+    def _without_gone(self, change: _Row, name: _Name) -> _Row:
+        """A row without the values of columns that were dropped there meanwhile, as they go at its own site when links bring
+        that."""
+        if name in self._made:
+            return change
+        columns = tuple(change.row)
+        gone = self._sites.names.gone(self._named_before.get(name, name), columns, self._forwarded.replicated)
+        return change.replace(row={each: change.row[each] for each in columns if each not in gone}) if gone else change
 
     def _leave_out(self, change: _OfTable) -> Iterator[m.Change]:
         if _name(change) not in self._left_out:
@@ -253,7 +263,8 @@ class _Saying:
 
 
 def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> bool:
-    """Whether the target took what a source says now, whatever files are called there, and but for what it left out."""
+    """Whether the target took what a source says now, whatever files are called there, and but for what it left out, and for
+    values of columns that it had dropped."""
     left_out = {_name(each) for each in taken if isinstance(each, m.AlterTable) and each.alterations == _LEAVE_OUT}
 
     def plain(changes: Sequence[m.Change]) -> list[m.Change]:
@@ -263,7 +274,14 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
             if not (isinstance(each, (*_OF_CONTENTS, *_DEFINING)) and _name(each) in left_out)
         ]
 
-    return plain(said) == plain(taken)
+    pairs = zip_longest(plain(said), plain(taken))
+    return all(each is not None and _of_columns(each, there) == there for each, there in pairs)
+
+
+def _of_columns(said: m.Change, taken: m.Change | None) -> m.Change:
+    if isinstance(said, (m.InsertRow, m.UpdateRow)) and isinstance(taken, (m.InsertRow, m.UpdateRow)):
+        return said.replace(row={name: value for name, value in said.row.items() if name in taken.row})
+    return said
 
 
 def _without_places(change: m.Change) -> m.Change:

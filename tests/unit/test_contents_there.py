@@ -545,6 +545,47 @@ def test_link_when_the_table_is_split_by_another_column_there_then_files_say_not
     assert last_files(b)[0].partition_values == ("y",)
 
 
+@pytest.mark.parametrize("key", [(), ("id",)])
+@pytest.mark.parametrize("new", [None, "z"])
+def test_link_when_a_column_was_dropped_there_then_rows_come_without_it(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog, key: tuple[str, ...], new: str | None
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", {**COLUMNS, "w": "varchar"}, primary_key=key)
+    bring(a, b)
+    for number in (1, 2):
+        with b.transaction() as tx:
+            tx.insert_row("main.k", {"id": number, "v": "x", "W": "y"})
+    alter(a, m.Alteration(m.AlterOp.DROP_COLUMN, name="v"), *([] if new is None else [adding(new)]), table="k")
+    assert bring(b, a).brought == 2
+    assert bring(b, a).brought == 0
+    bring(a, b)
+    c = site("c")
+    bring(a, c)
+    bring(b, c)
+    for log in (a, b, c):
+        rows = sorted(log.table("main.k").scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+        assert rows == [{"id": number, "w": "y"} | ({} if new is None else {new: None}) for number in (1, 2)]
+
+
+def test_link_when_a_column_is_another_one_by_now_that_may_be_there_by_another_name_then_the_target_refuses_its_rows(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    c = site("c")
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    bring(b, c)
+    alter(c, *remade("v"), table="k")
+    bring(c, b)
+    with b.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "of the new one"})
+    bring(c, a)
+    alter(a, *renamed(("v", "u")), table="k")
+    with pytest.raises(LinkStoppedError, match="no column 'v'"):
+        bring(b, a)
+
+
 def test_link_when_names_were_given_by_snapshots_that_the_other_site_knew_then_goes_on(
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
