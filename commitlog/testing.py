@@ -260,6 +260,13 @@ class _InMemoryAccess:
         assert outcome is not None
         return LastBrought(snapshot_id, outcome.seq)
 
+    def taken_over_by(self, node: str, tick: int) -> int | None:
+        for each in self.outcomes:
+            came = None if each.snapshot_id is None or each.proposal is None else each.proposal.replicated
+            if came is not None and (came.node, came.tick) == (node, tick):
+                return each.seq
+        return None
+
     def sent_count(self) -> int:
         return len(self.outcomes)
 

@@ -14,7 +14,7 @@ from psycopg import sql
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals, history, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.snapshot_diff import ObjectDifference, differences
-from commitlog.catalog.taken_over import EVER, HeldRow, digest, held_rows, last_by, own_node
+from commitlog.catalog.taken_over import EVER, HeldRow, digest, held_rows, last_by, own_node, taken_over_by
 from commitlog.domain.model import KnownNode
 from commitlog.domain.model.nodes import LastBrought, Node
 
@@ -233,6 +233,11 @@ class ReadersCatalog(Catalog):
         """The newest snapshot that a link, a writer, has brought; None when there is none."""
         with self.at_once() as conn:
             return last_by(conn, link)
+
+    def taken_over_by(self, node: str, tick: int) -> int | None:
+        """The seq of the outcome that took over a snapshot of another node; None when there is none."""
+        with self.at_once() as conn:
+            return taken_over_by(conn, node, tick)
 
     def held_rows(self, limit: int) -> list[HeldRow]:
         """The rows that are held back, since other sites' rows do not let them stand; the latest first."""

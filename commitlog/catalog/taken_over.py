@@ -33,6 +33,7 @@ _DIGEST = sql.SQL(DIGEST).format(own=sql.Identifier("commitlog"), before=sql.Pla
 _LAST_BY = sql.SQL("""
     SELECT link_snapshot_id, seq FROM commitlog.taken_over WHERE link = %s AND link_snapshot_id IS NOT NULL
     ORDER BY link_snapshot_id DESC LIMIT 1""")
+_TAKEN_OVER_BY = sql.SQL("SELECT min(seq) FROM commitlog.taken_over WHERE node = %s AND tick = %s")
 _HELD = sql.SQL("""
     SELECT held_since, seq, kind, schema_name, table_name, row_key, row, met_row FROM commitlog.divergent_rows
     ORDER BY seq DESC, schema_name, table_name, row_key LIMIT %s""")
@@ -67,6 +68,12 @@ def last_by(conn: Connection, link: str) -> LastBrought | None:
     """The newest snapshot that a link, a writer, has brought; None when there is none."""
     row = conn.execute(_LAST_BY, (link,)).fetchone()
     return None if row is None else LastBrought(*row)
+
+
+def taken_over_by(conn: Connection, node: str, tick: int) -> int | None:
+    """The seq of the outcome that took over a snapshot of another node; None when there is none."""
+    row = conn.execute(_TAKEN_OVER_BY, (node, tick)).fetchone()
+    return None if row is None else row[0]
 
 
 def held_rows(conn: Connection, limit: int) -> list[HeldRow]:

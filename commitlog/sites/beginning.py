@@ -14,7 +14,7 @@ from typing import NamedTuple
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
-from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.contents_there import same_but_for_files
@@ -101,7 +101,7 @@ class MadeAt(NamedTuple):
 
 class Last(NamedTuple):
     """The last snapshot of a source that a link brought; the proposal by which the target took it over, None if that was
-    trimmed, or if others brought all that it has."""
+    trimmed, or told when the target joined."""
 
     source: str
     target: str
@@ -114,9 +114,15 @@ class Last(NamedTuple):
         last = target.access.last_by(writer_id_of(source))
         if last is None:
             # What others have brought of the source came with all that it was made with.
-            return cls(source, target_node, next_tick - 1, None) if next_tick else None
+            seq = target.access.taken_over_by(source, next_tick - 1)
+            if seq is None:
+                return None
+            last = LastBrought(next_tick - 1, seq)
         outcome = outcome_if_kept(target, last.seq)
-        return cls(source, target_node, last.snapshot_id, None if outcome is None else outcome.proposal)
+        proposal = None if outcome is None else outcome.proposal
+        if proposal is not None and proposal.writer_id == JOIN:
+            proposal = None  # Of what the source said it tells what was left.
+        return cls(source, target_node, last.snapshot_id, proposal)
 
     def taken_again(self, source: CommitLog, node: Node, next_tick: int) -> tuple[Source, MadeAt]:
         """What forwards the source's outcomes after the snapshot, and where that was made.

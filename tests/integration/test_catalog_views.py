@@ -143,6 +143,7 @@ def test_sites_when_others_are_taken_over_then_lists_how_far_and_knows_it_of_any
         assert catalog.digest() == lake.log.state.digest
         assert catalog.digest(before) == {"b": KnownNode("b", 5, 2)}
         assert catalog.last_by("link:none") is None
+        assert (catalog.taken_over_by("b", 4), catalog.taken_over_by("b", 5)) == (before - 1, None)
 
 
 def test_outcomes_when_snapshots_expire_then_still_answer_by_proposal_id(lake: Lake) -> None:

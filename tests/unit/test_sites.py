@@ -560,6 +560,23 @@ def test_link_when_the_source_was_restored_then_is_refused_however_much_it_has_w
     assert rows(other) == before
 
 
+def test_link_when_the_source_was_restored_and_others_brought_what_the_target_has_of_it_then_is_refused_too(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    change(b, ("insert", row(1, "x")))
+    bring(b, a)
+    c = site("c", 3)
+    bring(a, c)
+    restored = site("b", 2)
+    bring(a, restored)
+    for key in range(10, 15):
+        change(restored, ("insert", row(key, "of another history")))
+    with pytest.raises(SiteWentBackError):
+        Link(restored, c)
+    change(b, ("insert", row(2, "y")))
+    assert bring(b, c).brought == 1
+
+
 def test_link_when_the_target_forgot_the_details_of_what_it_took_over_then_goes_on_all_the_same(
     a: InMemoryCommitLog,
 ) -> None:

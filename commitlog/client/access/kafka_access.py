@@ -400,6 +400,9 @@ class KafkaAccess:
         self.wait_for_head()
         return self.catalog().last_by(link)
 
+    def taken_over_by(self, node: str, tick: int) -> int | None:
+        return self.catalog().taken_over_by(node, tick)
+
     def sent_count(self) -> int:
         topic, partitions = topics_of(self._settings.log).proposals, range(self._connections.genesis.partitions)
         return sum(end_offsets(self._settings, make_admin(self._settings), topic, partitions).values())

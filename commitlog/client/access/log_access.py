@@ -252,6 +252,11 @@ class LogAccess(Protocol):
         """
         ...
 
+    def taken_over_by(self, node: str, tick: int) -> int | None:
+        """The seq of the outcome that took over a snapshot of another node, as far as readers see it; None when there is
+        none."""
+        ...
+
     def sent_count(self) -> int:
         """How many proposals were sent so far, or a few more: the ends of somebody's Kafka transactions are counted, too.
 
