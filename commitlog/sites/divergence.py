@@ -5,17 +5,20 @@ Whatever settles one is an ordinary transaction of this site, which the links br
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from commitlog.client import CommitLog, Transaction
+from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.claims import Claims, Place
 from commitlog.domain.state.index import SequencerState, TableState
+from commitlog.domain.state.row_keys import given_key
 from commitlog.domain.state.rows import KeyedRows, RowVersion
 from commitlog.errors import InvalidChangeError, InvalidRequestError
 from commitlog.sites.beginning import head_state
@@ -96,10 +99,13 @@ def divergent_row(log: CommitLog, name: str, key: Mapping[str, m.RowValue]) -> D
         InvalidRequestError: there is none; the message names those that are.
     """
     found = divergent_rows(log)
-    wanted = {fold(column): value for column, value in key.items()}
-    for each in found:
-        if fold(each.name) == fold(name) and {fold(column): value for column, value in each.key.items()} == wanted:
-            return each
+    named = [each for each in found if fold(each.name) == fold(name)]
+    if named:
+        text_of = _key_texts(log, named[0])
+        wanted = text_of(key)
+        for each in named:
+            if text_of(each.key) == wanted:
+                return each
     others = ", ".join(f"{each.name} {dict(each.key)}" for each in found[:10]) or "none is"
     raise InvalidRequestError(f"no row {dict(key)} of table {name} is held back; of all tables: {others}")
 
@@ -149,14 +155,31 @@ def write(log: CommitLog, divergent: DivergentRow, row: m.Row) -> int:
     """
     given = {fold(name): value for name, value in row.items()}
     key = {name: given.get(fold(name)) for name in divergent.key}
+    text_of = _key_texts(log, divergent)
+    wanted = text_of(key)
     with _settling(log, divergent, "write") as tx:
-        if key != divergent.key:
+        if wanted != text_of(divergent.key):
             tx.delete_row(divergent.name, divergent.key)
-        if any(key == each.key for each in divergent.met):
+        if any(each.key is not None and text_of(each.key) == wanted for each in divergent.met):
             tx.update_row(divergent.name, key, row)
         else:
             tx.insert_row(divergent.name, row)
     return _snapshot_of(tx)
+
+
+def _key_texts(log: CommitLog, divergent: DivergentRow) -> Callable[[Mapping[str, Any]], str | None]:
+    """What tells keys of the row's table apart, in whatever form each is given; None for what is no key of it."""
+    at = log.access.table_at(divergent.schema, divergent.table, divergent.snapshot_id)
+    assert at is not None
+    definition = at.definition
+
+    def text_of(key: Mapping[str, Any]) -> str | None:
+        try:
+            return given_key(definition, row_of(key))
+        except InvalidChangeError:
+            return None
+
+    return text_of
 
 
 def _settling(log: CommitLog, divergent: DivergentRow, how: str) -> Transaction:

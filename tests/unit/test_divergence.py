@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -109,6 +111,38 @@ def test_write_when_the_row_has_the_key_of_the_one_that_it_met_then_stands_for_b
     write(sites[1], held(sites[1], 2), {"ID": 1, "mail": "both"})
     settle(*sites)
     assert [users(log) for log in sites] == [{1: "both"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "forms"),
+    [
+        ("uuid", "550e8400-e29b-41d4-a716-44665544000a", "550e8400-e29b-41d4-a716-44665544000B", str.swapcase),
+        ("decimal(5,2)", "1.50", "2.5", lambda text: Decimal(text).normalize()),
+        ("timestamptz", "2024-01-01 00:00:00+00", "2024-01-02T02:00:00+02:00", datetime.fromisoformat),
+    ],
+)
+def test_a_row_when_its_key_is_given_in_another_form_then_is_found_and_written(
+    kind: str, first: str, second: str, forms: Callable[[str], Any]
+) -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": kind, "mail": "varchar"}, primary_key=["id"], unique=[["mail"]])
+    settle(a, b)
+    for log, key in ((a, first), (b, second)):
+        with log.transaction() as tx:
+            tx.insert_row("main.users", {"id": key, "mail": "ann"})
+    settle(a, b)
+    row = divergent_row(a, "main.users", {"id": forms(second)})
+    write(a, row, {"id": forms(second), "mail": "bob"})
+    with b.transaction() as tx:
+        tx.update_row("main.users", {"id": first}, {"id": first, "mail": "bob"})
+    settle(a, b)
+    [row] = divergent_rows(b)
+    [met] = row.met
+    assert met.key is not None
+    write(b, row, {"id": forms(str(met.key["id"])), "mail": "both"})
+    settle(a, b)
+    assert [list(users(log).values()) for log in (a, b)] == [["both"]] * 2
 
 
 def test_divergent_rows_when_one_has_null_where_none_may_be_then_listed_and_settled_all_the_same() -> None:
