@@ -15,7 +15,7 @@ from commitlog.client import CommitLog
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.types import fold
-from commitlog.sites.joining import JOIN
+from commitlog.sites.joining import JOIN, named_by
 from commitlog.sites.kept import outcome_if_kept
 
 _Meant = tuple[str, tuple[int, int]]
@@ -113,18 +113,24 @@ class Bindings:
 
     def _is_contained(self, snapshot_id: int, ticks: Mapping[str, int]) -> bool:
         """Whether a snapshot of the target was known to who had taken over nodes before these ticks; one that is no longer
-        kept is from long ago, and who made a site's tables when it joined does not matter."""
+        kept is from long ago. Of what was told when a site joined, that counts which gave a table its name."""
         outcomes = [outcome_if_kept(self._target, each.seq) for each in self._target.history(1, snapshot=snapshot_id)]
         proposals = [each.proposal for each in outcomes if each is not None and each.proposal is not None]
         return all(
-            each.writer_id == JOIN
-            or (
+            _is_named_by_known(each, ticks)
+            if each.writer_id == JOIN
+            else (
                 snapshot_id < ticks.get(self._target_node, 0)
                 if each.replicated is None
                 else each.replicated.tick < ticks.get(each.replicated.node, 0)
             )
             for each in proposals
         )
+
+
+def _is_named_by_known(told: m.Proposal, ticks: Mapping[str, int]) -> bool:
+    maker = named_by(told)
+    return maker is None or maker[1] < ticks.get(maker[0], 0)
 
 
 def _ticks(replicated: m.Replicated) -> dict[str, int]:

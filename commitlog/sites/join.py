@@ -25,7 +25,8 @@ from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import ConfigurationError, LinkStoppedError, ProposalTooLargeError
 from commitlog.sites.beginning import JoinProgress, begun_join, decided_at_ms, next_tick_after, node_of, writer_id_of
-from commitlog.sites.joining import JOIN, Said, replicated_tables, told_to_joiner
+from commitlog.sites.joining import JOIN, NAMED_BY, Said, named_by, replicated_tables, told_to_joiner
+from commitlog.sites.kept import outcome_if_kept
 from commitlog.sites.proposing import propose_ahead, propose_alone
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Join:
         self.progress = begun or JoinProgress(self._node.name, new.name, source.wait_for_snapshot())
         # Whatever else brings something to the new site ends here: it would come before what it was made with.
         links = [writer_id_of(name) for name in (self._node.name, *source.access.digest())]
+        self._named_by: dict[tuple[str, str], tuple[str, int] | None] = {}
         self._epochs = {writer_id: self._opened(writer_id) for writer_id in (JOIN, *links)}
 
     def _opened(self, writer_id: str) -> int:
@@ -80,6 +82,12 @@ class Join:
         """
         [at] = self._source.history(1, snapshot=self.progress.snapshot_id)
         state = self._source.access.state_before(at.seq + 1)
+        self._named_by = {
+            (table.schema.name, table.name): self._maker(
+                max(table.created_at, table.last_of((m.ChangeKind.RENAME_TABLE,)))
+            )
+            for table in replicated_tables(state)
+        }
         next_tick = next_tick_after(self._source, self._node, at.seq)
         *news, last = enumerate(told_to_joiner(self._node, state, next_tick, self._images), start=1)
         for together in _together((number, said) for number, said in news if self._is_new(said)):
@@ -90,6 +98,18 @@ class Join:
             told(self.progress)
         self._bring([(self.progress.snapshot_id, last[1])], writer_id_of(self._node.name))
         return self.progress
+
+    def _maker(self, snapshot_id: int) -> tuple[str, int] | None:
+        """The node that made a snapshot of the source, or of whom the source was told that, and which one it is there; None
+        where that was archived."""
+        [entry] = self._source.history(1, snapshot=snapshot_id)
+        outcome = outcome_if_kept(self._source, entry.seq)
+        if outcome is None or outcome.proposal is None:
+            return None
+        if outcome.proposal.writer_id == JOIN:
+            return named_by(outcome.proposal)
+        came = outcome.proposal.replicated
+        return (self._node.name, snapshot_id) if came is None else (came.node, came.tick)
 
     def _is_new(self, said: Said) -> bool:
         return said[0] is None or said[0].tick >= self._known.get(said[0].node, 0)
@@ -113,7 +133,7 @@ class Join:
             writer_epoch=self._epochs[JOIN],
             writer_seq=number,
             message=self._message,
-            extra=self._extra,
+            extra=self._extra(),
         ) as tx:
             tx.append(name, rows)
         self.progress.told += rows.num_rows
@@ -160,7 +180,7 @@ class Join:
             changes=changes,
             created_at_ms=time.time_ns() // 1_000_000,
             message=self._message,
-            extra=self._extra,
+            extra=self._extra(changes),
             replicated=None if replicated is None else replicated.replace(displaced=displaced),
         )
 
@@ -168,9 +188,11 @@ class Join:
     def _message(self) -> str:
         return f"{self.progress.target} joins, told by {self.progress.source}"
 
-    @property
-    def _extra(self) -> str:
-        return json.dumps({"site": self.progress.source, "snapshot_id": self.progress.snapshot_id})
+    def _extra(self, changes: tuple[m.Change, ...] = ()) -> str:
+        told = {"site": self.progress.source, "snapshot_id": self.progress.snapshot_id}
+        made = changes[0] if changes else None
+        maker = self._named_by.get((made.schema, made.table)) if isinstance(made, m.CreateTable) else None
+        return json.dumps(told if maker is None else {**told, NAMED_BY: maker})
 
 
 def _together(news: Iterable[tuple[int, Said]]) -> Iterator[list[tuple[int, Said]]]:

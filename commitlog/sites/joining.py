@@ -8,6 +8,7 @@ others do not know. Pure: the images that the state has no longer are given.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
@@ -23,6 +24,9 @@ from commitlog.domain.state.sites import versions_of
 
 JOIN = "commitlog-join"
 """By which writer a site that joins is told what there is."""
+
+NAMED_BY = "named_by"
+"""In what is told beside a table's creation: the node and tick of the snapshot that gave it its name."""
 
 HAS_ALL: tuple[m.Change, ...] = (m.CreateSchema("main", if_not_exists=True),)
 """The changes of a snapshot that says nothing but that it was taken over: they do nothing."""
@@ -55,6 +59,12 @@ def told_to_joiner(node: Node, state: SequencerState, next_tick: int, images: Im
             yield _replicated(name, known.tick - 1, told, priorities), HAS_ALL
     # A site that made nothing itself is in nobody's digest, and is in none here.
     yield _replicated(node.name, next_tick - 1, told, priorities) if next_tick else None, HAS_ALL
+
+
+def named_by(told: m.Proposal) -> tuple[str, int] | None:
+    """Which snapshot of which node gave its name to the table that was told; None where nobody says."""
+    said = json.loads(told.extra or "{}").get(NAMED_BY)
+    return None if said is None else (said[0], said[1])
 
 
 def _replicated(name: str, tick: int, told: dict[str, int], priorities: Mapping[str, int]) -> m.Replicated:

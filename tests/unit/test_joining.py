@@ -19,6 +19,7 @@ from commitlog.errors import (
     ProposalRejectedError,
     ResultsTrimmedError,
     SiteAwayTooLongError,
+    TableNotBroughtError,
 )
 from commitlog.sites.join import Join
 from commitlog.sites.link import Link
@@ -468,6 +469,42 @@ def test_link_to_a_site_that_joined_when_what_it_was_told_was_archived_then_begi
     put(late, row(3, "c"))
     converge([a, b, late])
     assert rows(a) == rows(b) == rows(late) == [row(1, "b"), row(2, "b"), row(3, "c")]
+
+
+@pytest.mark.parametrize("how", ["made anew", "of another table"])
+def test_link_to_a_site_that_joined_when_a_name_was_given_anew_before_that_then_stops_as_elsewhere(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, how: str
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.l", KEYED, primary_key=["id"])
+    Link(a, b).run(follow=False)
+    with a.transaction() as tx:
+        tx.drop_table("main.k")
+    with a.transaction() as tx:
+        if how == "made anew":
+            tx.create_table("main.k", KEYED, primary_key=["id"])
+        else:
+            tx.rename_table("main.l", "k")
+    with b.transaction() as tx:
+        tx.insert_row("main.k", row(1, "for the table before"))
+    late, later = site("c", 3), site("d", 4)
+    Join(a, late).run()
+    Join(late, later).run()
+    for log in (a, late, later):
+        with pytest.raises(TableNotBroughtError, match=r"main\.k, or a column of it, is another one"):
+            Link(b, log).run(follow=False)
+        assert rows(log) == []
+
+
+def test_link_to_a_site_that_joined_when_who_made_a_row_knew_nothing_of_who_told_of_its_table_then_brings_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    late, later = site("c", 3), site("d", 4)
+    Join(a, late).run()
+    Join(late, later).run()
+    put(b, row(1, "b"))
+    assert Link(b, later).run(follow=False).brought == 1
+    assert rows(later) == rows(b)
 
 
 def test_site_that_joins_when_the_one_that_tells_it_made_nothing_itself_then_others_take_what_it_makes() -> None:
