@@ -51,8 +51,23 @@ class Bindings:
 
     def tables_in(self, schema: str) -> list[tuple[str, str]]:
         """The tables of a schema at the target's head."""
-        tables = self._target.contents().tables(self._target.wait_for_snapshot())
-        return [(fold(of), fold(table)) for of, table, _ in tables if fold(of) == schema]
+        return [(fold(of), fold(table)) for of, table, _ in self._tables() if fold(of) == schema]
+
+    def is_dropped(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
+        """Whether the target has dropped a table since the last of its own snapshots that the maker of ``replicated`` knew, and
+        no other one has its name."""
+        seen = self._seen(name)
+        if seen.meant:
+            return False
+        known = self._meant(name, self._known_upto(replicated, seen.head))
+        return bool(known) and known[""][0] not in {table_id for _, _, table_id in self._tables()}
+
+    def _tables(self) -> list[tuple[str, str, int]]:
+        return self._target.contents().tables(self._target.wait_for_snapshot())
+
+    def _known_upto(self, replicated: m.Replicated, head: int) -> int:
+        """The last of the target's own snapshots that the maker knew; -1 for none."""
+        return min(_ticks(replicated).get(self._target_node, 0) - 1, head)
 
     def unknown(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
         """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
@@ -63,7 +78,7 @@ class Bindings:
         known = self._known[replicated.node, name]
         asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - known
         ticks = _ticks(replicated)
-        left = asked and asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
+        left = asked and asked - self._meant(name, self._known_upto(replicated, upto)).items()
         while left:
             since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
             if not self._is_contained(since, ticks):
@@ -80,8 +95,7 @@ class Bindings:
         found = known_gone.get((replicated.node, columns))
         if found is None:
             given = {fold(each): each for each in columns}
-            ticks = _ticks(replicated)
-            upto = min(ticks.get(self._target_node, 0) - 1, head)
+            ticks, upto = _ticks(replicated), self._known_upto(replicated, head)
             meant, live = self._meant(name, upto), set(now.values())
             missing = {each for each in given if each not in now and each in meant and meant[each] not in live}
             new = live - {now[each] for each in given if each in now} - set(meant.values()) if missing else ()

@@ -116,6 +116,10 @@ class _Saying:
             self._check_names(change.schema, change.table, _columns_in(change))
         if isinstance(change, m.DropTable):
             self._dropped.add(name)
+            if self._named_before.get(name, name) == name and self._sites.names.is_dropped(
+                name, self._forwarded.replicated
+            ):
+                change = change.replace(if_exists=True)
         elif isinstance(change, m.RenameTable):
             self._rename(change)
         else:
@@ -287,6 +291,8 @@ def _of_columns(said: m.Change, taken: m.Change | None) -> m.Change:
 def _without_places(change: m.Change) -> m.Change:
     if isinstance(change, m.DropSchema):
         return change.replace(cascade=True)
+    if isinstance(change, m.DropTable):
+        return change.replace(if_exists=True)
     if not isinstance(change, m.Append):
         return change
     return change.replace(

@@ -500,6 +500,54 @@ def test_link_when_a_table_that_is_left_where_it_is_is_renamed_and_dropped_then_
     assert bring(a, b).brought == 0
 
 
+def test_links_when_both_sites_dropped_a_table_then_both_go_on(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    append(b, 1)
+    bring(b, a)
+    for log in (a, b):
+        with log.transaction() as tx:
+            tx.drop_table("main.t")
+    assert (bring(b, a).brought, bring(a, b).brought) == (1, 1)
+    assert a.tables() == b.tables() == []
+    assert (bring(b, a).brought, bring(a, b).brought) == (0, 0)
+
+
+def test_links_when_both_sites_dropped_a_table_and_one_made_it_anew_then_that_stays_once_it_was_out_of_the_way(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(b, 1)
+    bring(b, a)
+    with a.transaction() as tx:
+        tx.drop_table("main.t")
+    with b.transaction() as tx:
+        tx.drop_table("main.t")
+        tx.create_table("main.t", COLUMNS)
+    append(b, 2)
+    bring(b, a)
+    with pytest.raises(TableNotBroughtError, match=r"table main\.t, or a column of it, is another one at b"):
+        bring(a, b)
+    with b.transaction() as tx:
+        tx.rename_table("main.t", "x")
+    bring(a, b)
+    with b.transaction() as tx:
+        tx.rename_table("main.x", "t")
+    bring(b, a)
+    assert ids(a) == ids(b) == [2]
+
+
+def test_link_when_a_table_was_renamed_there_that_is_dropped_then_the_target_says_so(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(b, 1)
+    bring(b, a)
+    with b.transaction() as tx:
+        tx.rename_table("main.t", "u")
+    with a.transaction() as tx:
+        tx.drop_table("main.t")
+    with pytest.raises(LinkStoppedError, match=r"table main\.t does not exist"):
+        bring(a, b)
+    assert ids(b, "main.u") == [1]
+
+
 def test_link_when_a_schema_is_dropped_that_has_more_tables_there_then_stops_until_these_are_gone(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
