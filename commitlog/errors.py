@@ -35,7 +35,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- LinkStoppedError            another site's log refuses what a link brings
     +-- SiteWentBackError           a site lacks what it had committed: it was set back
     +-- SiteAwayTooLongError        what a site has to be brought was archived meanwhile
-    +-- TableNotBroughtError        what a link cannot bring of a table's files
+    +-- TableNotBroughtError        what a link cannot bring of a table
     +-- NotUnderstoodError          a stock client's commit that the gateway cannot propose
     +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
 """
@@ -330,7 +330,8 @@ class SiteWentBackError(CommitLogError):
 
 
 class TableNotBroughtError(CommitLogError):
-    """What happened to a table's files at one site cannot be brought to another, so the link stops there.
+    """What happened to a table at one site cannot be brought to another, or its name means another table there, so the link
+    stops there.
 
     The table's property ``replicated``, set to false at the site that it is brought to, has links leave the table where it
     is from then on; all else goes on.
