@@ -90,6 +90,19 @@ def test_table_that_refers_to_itself_then_the_catalog_has_it(lake: Lake, again: 
     assert [key.ref_table_id for key in table.definition.foreign_keys] == [table.definition.table_id]
 
 
+def test_table_that_refers_to_one_made_under_the_name_of_another_then_the_catalog_knows_which(lake: Lake) -> None:
+    lake.commit(keyed_table("k"))
+    to_k = {"columns": ["k"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}
+    child = keyed_table("c", "id int64 not null, k int64", foreign_keys=[to_k])
+    lake.commit(change("RENAME_TABLE", "k", new_table="old"), keyed_table("k"), child)
+    head = lake.log.state.head_snapshot_id
+    with closing(Catalog(lake.database_url)) as catalog:
+        parent, found = catalog.table_at("main", "k", head), catalog.table_at("main", "c", head)
+    assert parent is not None
+    assert found is not None
+    assert [key.ref_table_id for key in found.definition.foreign_keys] == [parent.definition.table_id]
+
+
 def test_rows_updated_or_deleted_then_extremes_are_those_of_live_rows(lake: Lake) -> None:
     """The stock client takes MIN and MAX from the table's statistics while no row seems to have gone."""
     lake.commit(keyed_table("k", "id int64, n int64"))

@@ -137,10 +137,11 @@ class ObjectProjection:
     def _live_definition(self, schema_name: str, table_name: str) -> TableDefinition:
         schema_id = self.schema_id(schema_name)
         rows = self.buffer.execute(_TABLES_NAMED, (schema_id,)).fetchall()
-        found = [table_id for table_id, name in rows if fold(name) == fold(table_name)]
-        renamed = [t for t in self._before if fold(self.tracker.table(t).definition.name) == fold(table_name)]
-        if found or renamed:
-            return self.tracker.table((found or renamed)[0]).definition
+        # What this changeset renames is there by its old name as yet.
+        found = [t for t, name in rows if fold(name) == fold(table_name) and t not in self._before]
+        for definition in (self.tracker.table(t).definition for t in (*found, *self._before)):
+            if definition.schema_id == schema_id and fold(definition.name) == fold(table_name):
+                return definition
         raise AssertionError(f"table {schema_name}.{table_name} is not in the catalog")
 
     def _add_column(self, table_id: int, row: ColumnRow) -> None:
