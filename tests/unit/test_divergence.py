@@ -93,6 +93,25 @@ def test_take_local_when_done_at_any_site_then_what_stood_stays_everywhere(sites
 
 
 @pytest.mark.parametrize("by", [0, 1])
+@pytest.mark.parametrize("again", [False, True])
+def test_table_when_it_is_dropped_together_with_what_held_a_row_back_then_is_gone_everywhere(
+    sites: Pair, by: int, again: bool
+) -> None:
+    with sites[by].transaction() as tx:
+        tx.delete_row("main.users", {"id": 1})
+        tx.drop_table("main.users")
+        if again:
+            tx.create_table("main.users", {"id": "int64", "mail": "varchar"}, primary_key=["id"])
+            tx.insert_row("main.users", {"id": 2, "mail": "new"})
+    settle(*sites)
+    for log in sites:
+        assert divergent_rows(log) == []
+        assert log.access.contents().held_rows(9) == []
+        assert "main.users" in log.tables() if again else log.tables() == ["main.cities"]
+        assert state_hash(load_state(dump_state(log._memory._state))) == state_hash(log._memory._new_decider().state)
+
+
+@pytest.mark.parametrize("by", [0, 1])
 def test_take_remote_when_done_at_any_site_then_the_other_row_stands_everywhere(sites: Pair, by: int) -> None:
     take_remote(sites[by], held(sites[by], 2))
     settle(*sites)

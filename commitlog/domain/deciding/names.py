@@ -250,6 +250,10 @@ class Names:
         self._dropped[entry] = None
         self._entries[entry.schema.schema_id, fold(name)] = None
 
+    def is_dropped(self, entry: Entry) -> bool:
+        """Whether the changeset drops it."""
+        return entry in self._dropped
+
     def contents(self, schema: SchemaState) -> tuple[list[Entry], list[Entry]]:
         """What is in a schema: what was so at the base, or was adopted, and is not dropped; and what the changeset made."""
         held = [entry for entry in schema.entries.values() if self._is_held(entry)]

@@ -213,8 +213,10 @@ class _Standing:
         return m.Effect(table.table_id, ended_row_id=ended)
 
     def move(self, place: Place) -> None:
-        """Tell of a row that nobody changed, if it stands no longer, or after all."""
+        """Tell of a row that nobody changed, if it stands no longer, or after all; with its table it goes in any case."""
         table, rows = self.table(place)
+        if self.plan.names.is_dropped(table):
+            return
         before, held = rows.live.get(place[1]), rows.held.get(place[1])
         stands = self.rows.live(table, place[1]) is not None
         if before is not None and not stands:
