@@ -90,6 +90,28 @@ def test_table_that_refers_to_itself_then_the_catalog_has_it(lake: Lake, again: 
     assert [key.ref_table_id for key in table.definition.foreign_keys] == [table.definition.table_id]
 
 
+@pytest.mark.parametrize("made", [keyed_table("k"), create_table("k", "id int64, v varchar")])
+def test_rows_beside_alterations_of_their_table_then_each_is_where_its_columns_are(
+    lake: Lake, made: dict[str, Any]
+) -> None:
+    lake.commit(made)
+    lake.commit(insert(id=1, v="a"))
+    lake.commit(
+        insert(id=2, v="b"),
+        alter("ADD_COLUMN", "k", column={"name": "n", "type": "int64", "default": "5"}),
+        insert(id=3, v="c", n=7),
+        alter("RENAME_COLUMN", "k", name="n", new_name="m"),
+        insert(id=4, v="d"),
+        alter("DROP_COLUMN", "k", name="v"),
+        alter("ADD_COLUMN", "k", column={"name": "v", "type": "int64", "default": "6"}),
+        insert(id=5, m=8, v=9),
+    )
+    lake.commit(insert(id=6, m=1, v=2))
+    expected = [(1, 5, 6), (2, 5, 6), (3, 7, 6), (4, 5, 6), (5, 8, 9), (6, 1, 2)]
+    assert lake.rows("SELECT id, m, v FROM k") == expected
+    assert lake.rows("SELECT id, v FROM k AT (VERSION => 2)") == [(1, "a")]
+
+
 def test_table_that_refers_to_one_made_under_the_name_of_another_then_the_catalog_knows_which(lake: Lake) -> None:
     lake.commit(keyed_table("k"))
     to_k = {"columns": ["k"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}

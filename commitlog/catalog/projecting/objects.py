@@ -71,6 +71,10 @@ class ObjectProjection:
         self.schema_version = schema_version
         self._before.clear()
 
+    def is_altered(self, table_id: int) -> bool:
+        """Whether this changeset has altered or renamed a table so far."""
+        return table_id in self._before
+
     def finish(self) -> Sequence[str]:
         """Write what the changeset's alterations come to; their words for ``changes_made``."""
         if not self._before:

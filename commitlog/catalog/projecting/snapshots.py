@@ -28,6 +28,7 @@ from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.named import named_by
 from commitlog.domain.model.nodes import NODE_NAME, NODE_PRIORITY
 from commitlog.domain.model.records.outcome_json import conflict_to_json
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.settings import NAME_LENGTH_LIMIT
 from commitlog.domain.state.sites import moves
 
@@ -179,6 +180,7 @@ class _ChangesetProjection:
         self.assigned = AssignedIds(outcome.assigned)
         self.given = NONE_GIVEN
         self.handled: dict[int, m.Row | None] | None = None
+        self.late: list[tuple[int, m.Effect, dict[int, m.RowValue]]] = []
 
     def run(self) -> None:
         outcome, proposal = self.outcome, self.proposal
@@ -199,6 +201,10 @@ class _ChangesetProjection:
                     self.change_row(effect, image, made_before=True)
         for entry in self.objects.finish():
             self.changes_made[entry] = None
+        for table_id, effect, values in self.late:
+            columns = self.objects.tracker.table(table_id).definition.columns
+            row = {each.name: values[each.column_id] for each in columns if each.column_id in values}
+            self.rows.change(table_id, effect, row, self.snapshot_id, made_before=True)
         self.buffer.add(
             "ducklake_snapshot",
             (
@@ -310,8 +316,17 @@ class _ChangesetProjection:
     def change_row(self, effect: m.Effect, image: m.Row | None, *, made_before: bool) -> None:
         """End the row that the effect names, start the one it names with ``image``, which may lack columns that were added
         since it was made (``made_before``)."""
-        assert effect.object_id is not None
-        self.rows.change(effect.object_id, effect, image, self.snapshot_id, made_before=made_before)
+        table_id = effect.object_id
+        assert table_id is not None
+        if image is not None and effect.row_id is not None and self.objects.is_altered(table_id):
+            # Where rows of the altered table go is made once all its alterations are known.
+            definition = self.objects.tracker.table(table_id).definition
+            full = complete_row(definition, image, made_before=made_before)
+            values = {each.column_id: full[each.name] for each in definition.columns}
+            self.late.append((table_id, effect.replace(ended_row_id=None), values))
+            self.rows.change(table_id, effect.replace(row_id=None), None, self.snapshot_id, made_before=made_before)
+        else:
+            self.rows.change(table_id, effect, image, self.snapshot_id, made_before=made_before)
         if effect.row_id is not None:
             self.note(f"inlined_insert:{effect.object_id}")
         if effect.ended_row_id is not None:
