@@ -111,6 +111,44 @@ def test_table_when_it_is_dropped_together_with_what_held_a_row_back_then_is_gon
         assert state_hash(load_state(dump_state(log._memory._state))) == state_hash(log._memory._new_decider().state)
 
 
+@pytest.mark.parametrize(
+    ("alter", "left"),
+    [
+        (lambda steps: steps.rename_column("note", "remark"), {"remark": "kept"}),
+        (lambda steps: steps.rename_column("note", "x").add_column("note", "varchar"), {"x": "kept", "note": None}),
+        (lambda steps: steps.drop_column("note"), {}),
+        (lambda steps: steps.add_column("n", "int64", default=5), {"note": "kept", "n": 5}),
+    ],
+)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_row_when_it_stands_in_the_snapshot_that_alters_its_table_then_is_as_the_table_is(
+    alter: Callable[[Any], Any], left: dict[str, Any], is_first: bool
+) -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table(
+            "main.users", {"id": "int64", "mail": "varchar", "note": "varchar"}, primary_key=["id"], unique=[["mail"]]
+        )
+    settle(a, b)
+    for key, log in enumerate((a, b)):
+        with log.transaction() as tx:
+            tx.insert_row("main.users", {"id": key, "mail": "ann", "note": "kept"})
+    settle(a, b)
+    with a.transaction() as tx:
+        if is_first:
+            alter(tx.alter("main.users"))
+        tx.delete_row("main.users", {"id": 0})
+        if not is_first:
+            alter(tx.alter("main.users"))
+    settle(a, b)
+    for log in (a, b):
+        assert log.table("main.users").scan().to_arrow().to_pylist() == [{"id": 1, "mail": "ann"} | left]
+        [table] = [each for each in log._memory._state.tables.values() if each.name == "users"]
+        assert table.rows is not None
+        assert table.rows.live["1"].image == {"id": 1, "mail": "ann"} | left
+        assert state_hash(load_state(dump_state(log._memory._state))) == state_hash(log._memory._new_decider().state)
+
+
 @pytest.mark.parametrize("by", [0, 1])
 def test_take_remote_when_done_at_any_site_then_the_other_row_stands_everywhere(sites: Pair, by: int) -> None:
     take_remote(sites[by], held(sites[by], 2))
