@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import secrets
 import shutil
@@ -20,6 +21,8 @@ from log_running import Ids, append, create_table, proposal, save_checkpoint, se
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
+from commitlog.client.outcomes import archive as archive_module
+from commitlog.client.outcomes.archive import back_up
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import (
@@ -29,12 +32,13 @@ from commitlog.errors import (
     OutcomeNotFoundError,
     ResultsTrimmedError,
 )
+from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints
 from commitlog.log.codec import decode_statistics, encode_trim
 from commitlog.log.connection import first_offsets, make_admin
 from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
-from commitlog.log.results import ResultsReader, read_messages, results_end
+from commitlog.log.results import ResultRecord, ResultsReader, read_messages, results_end
 from commitlog.log.topic_settings import create_topics, create_trims_topic, partition_counts
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import last_trim
@@ -458,3 +462,89 @@ def test_archive_when_it_is_not_whole_then_restore_and_backup_say_what_is_wrong_
     assert "is not whole: its end comes after outcome 7, its ranges end with outcome 3" in str(refused)
     (archive.parent / last.name).rename(last)
     assert "restored up to outcome 9" in run(small, "restore", "--from", str(archive)).output
+
+
+def test_archive_when_a_range_before_others_is_missing_then_says_which_and_writes_nothing(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 13)
+    run(small, "archive", "--to", str(archive), "--range", RANGE)
+    shutil.rmtree(sorted(archive.glob("snapshots=*"))[1])
+    decide(small, 4)
+    kept = sorted(archive.rglob("*"))
+    for command in (("archive", "--to"), ("backup", "--to"), ("restore", "--log", "elsewhere", "--from")):
+        refused = run(small, *command, str(archive), code=1).exception
+        assert f"the archive at {archive} is not whole: the file of snapshots 4 to 7 is missing" in str(refused)
+    assert sorted(archive.rglob("*")) == kept
+
+
+def test_backup_when_another_one_is_made_at_the_same_time_then_both_are_whole(
+    small: Settings, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(small)
+    decide(small, 9)
+    back_up(small, str(archive), range_snapshots=int(RANGE))
+    decide(small, 1)
+    backed_up: list[int] = []
+
+    def row(record: ResultRecord) -> dict[str, object]:
+        """While the first one writes, the log goes on, and another one does all of its work."""
+        if not backed_up:
+            backed_up.append(0)
+            decide(small, 5)
+            backed_up.append(back_up(small, str(archive)).seq)
+        return made(record)
+
+    made = archive_module._row
+    monkeypatch.setattr(archive_module, "_row", row)
+    assert back_up(small, str(archive)).seq == 10
+    assert backed_up == [0, 15]
+    delete_topics(small, *topics_of(small.log)[:5])
+    assert "restored up to outcome 15" in run(small, "restore", "--from", str(archive)).output
+    assert {path.name for path in archive.rglob("*") if path.is_file()} == {"outcomes.parquet"}
+
+
+def test_backup_when_a_range_is_closed_meanwhile_then_it_is_restored_whole(
+    small: Settings, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(small)
+    decide(small, 6)
+    run(small, "archive", "--to", str(archive), "--range", RANGE)
+    found = archive_module.archived_position
+
+    def position(to: str) -> LogPosition | None:
+        at = found(to)
+        decide(small, 5)
+        archive_module.archive(small, to)
+        return at
+
+    monkeypatch.setattr(archive_module, "archived_position", position)
+    assert back_up(small, str(archive)).seq == 11
+    delete_topics(small, *topics_of(small.log)[:5])
+    assert "restored up to outcome 11" in run(small, "restore", "--from", str(archive)).output
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/my archive", "nowhere://bucket/archive"])
+def test_archive_when_its_place_is_none_then_says_so(small: Settings, place: str) -> None:
+    for command in (("archive", "--to"), ("restore", "--from")):
+        refused = run(small, *command, place, code=1).exception
+        assert isinstance(refused, ConfigurationError)
+        assert f"{place} is no place for an archive" in str(refused)
+
+
+def test_archive_when_its_disk_is_full_then_names_the_file_and_leaves_nothing_of_it(
+    small: Settings, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(record: ResultRecord) -> dict[str, object]:
+        raise OSError(errno.ENOSPC, "full")
+
+    prepare(small)
+    decide(small, 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(archive_module, "_row", is_full)
+        failed = run(small, "backup", "--to", str(archive), "--range", RANGE, code=1).exception
+    assert isinstance(failed, OSError)
+    assert str(failed.filename).startswith(f"{archive}/snapshots=")
+    assert [path for path in archive.rglob("*") if path.is_file()] == []
+    assert "backed up to outcome 5" in run(small, "backup", "--to", str(archive), "--range", RANGE).output

@@ -9,11 +9,15 @@ is an archive with one file more: what comes after the last closed range.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,7 +39,8 @@ _POSITION = b"commitlog.position"
 _RANGE = b"commitlog.range_snapshots"
 _AFTER = b"commitlog.after_seq"
 _END = "end"
-_RANGE_NAME = re.compile(r"snapshots=\d+-\d+/outcomes\.parquet")
+_RECORD = ["raw", "takeovers", "results_offset"]
+_RANGE_NAME = re.compile(r"snapshots=(\d+)-(\d+)/outcomes\.parquet")
 _SCHEMA = pa.schema(
     [
         *outcome_rows.OUTCOMES,
@@ -104,12 +109,11 @@ def back_up(settings: Settings, to: str, *, range_snapshots: int | None = None) 
     """
     archive(settings, to, range_snapshots=range_snapshots)
     after = archived_position(to)
-    files = _Files(to)
     with ResultsReader(settings, after=after) as reader:
         records = [record for each in reader.read_to_end() for record in each]
         if reader.position is None:
             raise ConfigurationError(f"the log {settings.log!r} has no genesis yet: `commitlog init`")
-        files.write_end(reader.position, records)
+        _Files(to).write_end(reader.position, after, records)
         return reader.position
 
 
@@ -166,10 +170,12 @@ def archived_records(to: str, *, with_end: bool = False) -> Iterator[ArchivedRec
         with_end: also what a backup has behind the closed ranges.
     """
     files = _Files(to)
-    for name in files.names() + (files.end_names() if with_end else []):
-        for batch in files.batches(name, ["raw", "takeovers", "results_offset"]):
-            for row in batch.to_pylist():
-                yield ArchivedRecord(row["raw"], tuple(row["takeovers"]), row["results_offset"])
+    names = files.names()
+    for name in names:
+        yield from files.records(name)
+    closed = files.position(names[-1]).results_offset if names else -1
+    for name in files.end_names() if with_end else ():
+        yield from (record for record in files.records(name) if record.offset > closed)
 
 
 def archived_results(to: str, *, with_end: bool = False) -> Iterator[ResultRecord]:
@@ -249,23 +255,47 @@ class _Files:
 
     def __init__(self, to: str) -> None:
         self._to = to.rstrip("/")
-        self._filesystem, self._folder = fs.FileSystem.from_uri(
-            self._to if "://" in self._to else str(Path(self._to).absolute())
-        )
+        try:
+            self._filesystem, self._folder = fs.FileSystem.from_uri(
+                self._to if "://" in self._to else str(Path(self._to).absolute())
+            )
+        except pa.ArrowInvalid as error:
+            raise ConfigurationError(
+                f"{to} is no place for an archive: {error}. In the URL of a store write a blank, and what is beyond ASCII, as "
+                "%20 and the like"
+            ) from None
 
     def url(self, name: str) -> str:
         return f"{self._to}/{name}"
 
     def names(self) -> list[str]:
-        found = self._filesystem.get_file_info(fs.FileSelector(self._folder, allow_not_found=True, recursive=True))
-        prefix = len(self._folder.rstrip("/")) + 1
-        return sorted(each.path[prefix:] for each in found if _RANGE_NAME.fullmatch(each.path[prefix:]))
-
-    def end_names(self) -> list[str]:
-        """The file of what comes after the closed ranges, where a backup has one that goes on where they end.
+        """The files of the closed ranges, in their order.
 
         Raises:
-            LogIntegrityError: it goes on later, so ranges are missing.
+            LogIntegrityError: one is missing before another one.
+        """
+        found = self._filesystem.get_file_info(fs.FileSelector(self._folder, allow_not_found=True, recursive=True))
+        prefix = len(self._folder.rstrip("/")) + 1
+        names, next_one = list[str](), 0
+        for each in sorted(found, key=attrgetter("path")):
+            named = _RANGE_NAME.fullmatch(each.path[prefix:])
+            if named is None:
+                continue
+            first, last = map(int, named.groups())
+            if first != next_one:
+                raise LogIntegrityError(
+                    f"the archive at {self._to} is not whole: the file of snapshots {next_one} to {first - 1} is missing"
+                )
+            names.append(named[0])
+            next_one = last + 1
+        return names
+
+    def end_names(self) -> list[str]:
+        """The file of what comes after the closed ranges, where a backup has one that goes beyond them. It may hold some of
+        what they do, if another process has closed ranges meanwhile.
+
+        Raises:
+            LogIntegrityError: it begins later than they end, so ranges are missing.
         """
         name, names = f"{_END}/outcomes.parquet", self.names()
         if self._filesystem.get_file_info(f"{self._folder}/{name}").type is not fs.FileType.File:
@@ -277,7 +307,7 @@ class _Files:
                 f"the archive at {self._to} is not whole: its end comes after outcome {begins}, its ranges "
                 + (f"end with outcome {closed}" if names else "are missing")
             )
-        return [name] if begins == closed else []
+        return [name] if self.position(name).seq > closed else []
 
     def last_positions(self) -> list[LogPosition]:
         """The last outcome of the archive, and of a backup the one that it ends with."""
@@ -310,11 +340,13 @@ class _Files:
     def _broken(self, name: str, error: Exception) -> LogIntegrityError:
         return LogIntegrityError(f"{self.url(name)} is not as `commitlog archive` or `backup` has written it: {error}")
 
-    def batches(self, name: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, some at a time."""
+    def records(self, name: str) -> Iterator[ArchivedRecord]:
+        """What a file holds."""
         try:
             with self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
-                yield from pq.ParquetFile(opened).iter_batches(batch_size=BATCH_ROWS, columns=columns)
+                for batch in pq.ParquetFile(opened).iter_batches(batch_size=BATCH_ROWS, columns=_RECORD):
+                    for row in batch.to_pylist():
+                        yield ArchivedRecord(row["raw"], tuple(row["takeovers"]), row["results_offset"])
         except pa.ArrowException as error:
             raise self._broken(name, error) from None
 
@@ -323,23 +355,54 @@ class _Files:
         last = first + length - 1
         name = f"snapshots={first:012d}-{last:012d}/outcomes.parquet"
         at = records[-1].position_in(log_id)
-        self._write(name, records, {_POSITION: _noted(at), _RANGE: str(length).encode()})
+        with self._aside(name, records, {_POSITION: _noted(at), _RANGE: str(length).encode()}) as aside:
+            self._put(aside, name)
         return ArchivedRange(self.url(name), first, last, len(records))
 
-    def write_end(self, at: LogPosition, records: list[ResultRecord]) -> None:
-        """Write what comes after the closed ranges, up to an outcome, in the place of what was there."""
-        names = self.names()
-        after = self.position(names[-1]).seq if names else -1
-        self._write(f"{_END}/outcomes.parquet", records, {_POSITION: _noted(at), _AFTER: str(after).encode()})
+    def write_end(self, at: LogPosition, after: LogPosition | None, records: list[ResultRecord]) -> None:
+        """Write what comes after an outcome of the closed ranges (None: what there is), up to another one, in the place of what
+        was there, unless that goes further by now: backups may be made at the same time."""
+        name, seq = f"{_END}/outcomes.parquet", -1 if after is None else after.seq
+        with self._aside(name, records, {_POSITION: _noted(at), _AFTER: str(seq).encode()}) as aside:
+            if not any(self.position(each).seq > at.seq for each in self.end_names()):
+                self._put(aside, name)
 
-    def _write(self, name: str, records: list[ResultRecord], metadata: dict[bytes, bytes]) -> None:
+    @contextmanager
+    def _aside(self, name: str, records: list[ResultRecord], metadata: dict[bytes, bytes]) -> Iterator[str]:
+        """Write a file under a name of its own, for another process may be writing the same one; gives its place. It goes at
+        the end, unless it was put into its own place: of a full disk it would take the room that the next one needs."""
         place, schema = f"{self._folder}/{name}", _SCHEMA.with_metadata(metadata)
+        aside = f"{place}.{uuid4()}.part"
         self._filesystem.create_dir(place.rpartition("/")[0], recursive=True)
-        with pq.ParquetWriter(f"{place}.part", schema, filesystem=self._filesystem, compression="zstd") as writer:
-            for start in range(0, len(records), ROW_GROUP_ROWS):
-                rows = [_row(record) for record in records[start : start + ROW_GROUP_ROWS]]
-                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-        self._filesystem.move(f"{place}.part", place)
+        try:
+            with pq.ParquetWriter(aside, schema, filesystem=self._filesystem, compression="zstd") as writer:
+                for start in range(0, len(records), ROW_GROUP_ROWS):
+                    rows = [_row(record) for record in records[start : start + ROW_GROUP_ROWS]]
+                    writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+            yield aside
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(error.errno, os.strerror(error.errno), aside) from error
+        finally:
+            with suppress(OSError):
+                self._filesystem.delete_file(aside)
+
+    def _put(self, aside: str, name: str) -> None:
+        """Give a file its own name; it is on the disk by then, for what is archived may be trimmed next."""
+        place = f"{self._folder}/{name}"
+        self._sync(aside)
+        self._filesystem.move(aside, place)
+        self._sync(place.rpartition("/")[0])
+
+    def _sync(self, place: str) -> None:
+        """Have the disk hold a file or folder; a store has done so when it answers."""
+        if isinstance(self._filesystem, fs.LocalFileSystem):
+            descriptor = os.open(place, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _noted(at: LogPosition) -> bytes:
