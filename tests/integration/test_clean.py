@@ -345,6 +345,19 @@ def test_clean_when_something_is_proposed_after_it_looked_then_keeps_it(lake: Li
     assert not third.exists()
 
 
+def test_clean_when_a_store_lists_parts_of_a_second_and_tells_none_of_one_file_then_removes_it(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(path: str) -> storage.StoredFile | None:
+        found = storage.stored_file(path)
+        return None if found is None else replace(found, modified_ms=(found.modified_ms or 0) // 1000 * 1000)
+
+    file = ours(lake)
+    os.utime(file, (1_000_000_000.789, 1_000_000_000.789))
+    monkeypatch.setattr(cleaning_module, "stored_file", told)
+    assert [each.place for each in remove_all(lake)] == [str(file)]
+
+
 def test_clean_when_paths_are_written_otherwise_then_still_the_same_file(lake: LiveLake, tmp_path: Path) -> None:
     by_link, dotted, escaped = ours(lake), ours(lake), lake.write(f"main/t/{new_name()}/a b.parquet")
     (tmp_path / "link").symlink_to(lake.folder)

@@ -201,7 +201,7 @@ class Cleaning:
 
     def _is_as_listed(self, each: Removable) -> bool:
         now, before = stored_file(each.place), self._lake.listed.get(each.place)
-        return now is None or (before is not None and now.modified_ms == before.modified_ms)
+        return now is None or (before is not None and now.is_as(before))
 
     # --- looking ------------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,14 @@ class StoredFile:
     size_bytes: int
     modified_ms: int | None
 
+    def is_as(self, other: StoredFile) -> bool:
+        """Whether it is the same file, as far as can be told: asked for one alone, stores tell no parts of a second."""
+        return self.size_bytes == other.size_bytes and self._second == other._second
+
+    @property
+    def _second(self) -> int | None:
+        return None if self.modified_ms is None else self.modified_ms // 1000
+
 
 def is_local(path: str) -> bool:
     """Whether a path is one of this machine's."""
