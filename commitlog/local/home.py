@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import threading
 import time
@@ -205,10 +204,7 @@ def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
         "data_path": settings.data_path,
         **facts,
     }
-    path = settings.home / RUN_FILE
-    unfinished = path.with_suffix(".unfinished")
-    write_private(unfinished, json.dumps(told, indent=2) + "\n")
-    os.replace(unfinished, path)
+    write_private(settings.home / RUN_FILE, json.dumps(told, indent=2) + "\n")
 
 
 def read_run_file(home: Path) -> dict[str, object]:

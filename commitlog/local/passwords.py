@@ -10,10 +10,12 @@ PASSWORD_MARK = "clpw_"
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else may read, not even for the moment in which it is made."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(text, encoding="utf-8")
+    """Write a file that nobody else may read, not even for the moment in which it is made: it is there whole, or as it was."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
 
 
 def new_password() -> str:
