@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,32 @@ def test_link_when_it_runs_then_tells_how_far_it_is_until_it_is_stopped(
     assert told.progress.row_changes >= 2
     assert str(told).startswith("tokyo to paris: at snapshot ")
     assert list(link_healths(tokyo)) == []
+
+
+def test_link_when_the_home_takes_no_word_of_it_then_brings_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paris, tokyo = of_profile(tmp_path, "paris"), of_profile(tmp_path, "tokyo")
+    (tmp_path / "services").touch()
+    with node("paris") as target, node("tokyo") as source:
+        logs: dict[str, Any] = {"kafka.paris:9092": target, "kafka.tokyo:9092": source}
+        monkeypatch.setattr(CommitLog, "connect", lambda *, settings: logs[settings.bootstrap_servers])
+        stop = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            run = pool.submit(RunningLink("tokyo", tokyo, paris).run, stop)
+            try:
+                for name in ("main.a", "main.b"):
+                    with source.transaction() as tx:
+                        tx.create_table(name, {"id": "int64"})
+                    while (count := len(target.tables())) < len(source.tables()):
+                        assert not run.done(), run.result()
+                        target.wait_for_snapshot(target.head_snapshot_id())
+                assert count == 2
+            finally:
+                stop.set()
+                with source.transaction() as tx:
+                    tx.create_table("main.c", {"id": "int64"})
+            run.result()
 
 
 def test_link_when_what_it_brings_is_refused_then_is_begun_again_later_than_others() -> None:

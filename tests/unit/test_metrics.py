@@ -243,6 +243,13 @@ def test_endpoint_when_asked_then_answers(
         assert read(urllib.request.Request(address + path, method="HEAD")) == (status, ""), "as balancers ask"
 
 
+def test_endpoint_when_the_home_takes_no_note_of_it_then_the_service_goes_on(settings: Settings) -> None:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    (settings.home / "services").touch()
+    with endpoint(settings, WatchedOne()) as address:
+        assert read(f"{address}livez")[0] == 200
+
+
 def test_endpoint_when_its_port_is_taken_then_the_service_goes_on_at_another(settings: Settings) -> None:
     with endpoint(settings, WatchedOne()) as first:
         taken = Settings.load(

@@ -16,10 +16,13 @@ from pathlib import Path
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.ops.service.lag import Lag, Offsets
+from commitlog.ops.service.notes import leave_word
 from commitlog.ops.service.supervisor import LINK, Service
 from commitlog.sites.link import Link, LinkProgress
 
 TOLD_EVERY_S = 1.0
+UNTOLD_EVERY_S = 60.0
+"""So much later it is tried again where the home's disk does not take it."""
 
 
 def link_services(settings: Settings) -> tuple[Service, ...]:
@@ -87,11 +90,8 @@ class RunningLink:
             lag_s=self.lag.seconds,
             at_ms=int(time.time() * 1000),
         )
-        path = _folder(self._target) / f"{told.profile}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".new")
-        unfinished.write_text(json.dumps(asdict(told)), encoding="utf-8")
-        unfinished.replace(path)
+        if not leave_word(_folder(self._target) / f"{told.profile}.json", asdict(told)):
+            self._told_at_s += UNTOLD_EVERY_S
 
     def _done(self) -> Offsets:
         return {} if self.progress is None else {0: self.progress.seq}

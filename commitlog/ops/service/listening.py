@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
+from commitlog.ops.service.notes import leave_word, take_back
 
 
 def is_local(host: str) -> bool:
@@ -63,13 +64,12 @@ def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> 
     """The address of a socket, which others on this machine are told as long as the block runs."""
     port = taken.getsockname()[1]
     path = _notes_of(settings) / f"{service}.{port}.port"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"host": host, "port": port, "pid": os.getpid()}), encoding="utf-8")
-    _last_of(settings, service).write_text(str(port), encoding="utf-8")
+    leave_word(path, {"host": host, "port": port, "pid": os.getpid()})
+    leave_word(_last_of(settings, service), port)
     try:
         yield address_of(host, port)
     finally:
-        path.unlink(missing_ok=True)
+        take_back(path)
 
 
 def running_at(settings: Settings, service: str) -> str | None:

@@ -7,13 +7,38 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from commitlog.config import Settings
 
 NOTE_MS_MAX = 300_000
 
 _logger = logging.getLogger("commitlog.notes")
+
+
+def leave_word(path: Path, told: object) -> bool:
+    """Leave word in a file, whole or not at all. Where its disk does not take it, which is logged, that ends no service."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps(told), encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as failure:
+        _logger.warning("no word could be left in %s: %s", path, failure)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def take_back(path: Path) -> None:
+    """Remove what was left; where that cannot be, it stays, which is logged."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as failure:
+        _logger.warning("what was left in %s stays there: %s", path, failure)
 
 
 class Notes:
@@ -29,22 +54,11 @@ class Notes:
     def leave(self, service: str, error: object) -> None:
         """Note what went wrong; it stands until the service is well."""
         note = Note(service, str(error), int(time.time() * 1000), os.getpid())
-        path = self._directory / f"{service}.json"
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(f".{os.getpid()}")
-            unfinished.write_text(json.dumps(asdict(note)), encoding="utf-8")
-            unfinished.replace(path)
-        except OSError as failure:
-            _logger.warning("no word could be left in %s: %s", path, failure)
+        leave_word(self._directory / f"{service}.json", asdict(note))
 
     def clear(self, service: str) -> None:
         """Note that the service is well."""
-        path = self._directory / f"{service}.json"
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as failure:
-            _logger.warning("what was left in %s stays there: %s", path, failure)
+        take_back(self._directory / f"{service}.json")
 
     def read(self) -> Iterator[Note]:
         """What the services of this machine say is wrong."""
