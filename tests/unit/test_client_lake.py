@@ -46,6 +46,15 @@ def test_claim_when_it_is_another_logs_then_says_whose(tmp_path: Path) -> None:
     assert (tmp_path / MARKER).read_bytes() == before
 
 
+def test_claim_when_the_log_was_restored_by_another_name_then_says_how_it_gets_the_files(tmp_path: Path) -> None:
+    claim(str(tmp_path), MINE, "main")
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"belongs to log main .*, restored here by the name copy: .*remove {tmp_path}/{MARKER}",
+    ):
+        claim(str(tmp_path), MINE, "copy")
+
+
 def test_claim_when_it_lies_in_another_logs_folder_then_refuses(tmp_path: Path) -> None:
     claim(str(tmp_path), MINE, "main")
     with pytest.raises(ConfigurationError, match=rf"a/b is in {tmp_path}, which belongs to log main"):

@@ -97,8 +97,8 @@ def check_owner(data_path: str, log_id: bytes | None, log: str) -> LakeOwner | N
     found = owner_of(data_path)
     owners = [found] if found is not None else [owner for owner in _owners_around(data_path) if owner.log_id != log_id]
     for owner in owners:
-        if owner.log_id != log_id:
-            raise ConfigurationError(_refusal(data_path, owner, log))
+        if owner.log_id != log_id or owner.log != log:
+            raise ConfigurationError(_refusal(data_path, owner, log_id, log))
     return found
 
 
@@ -133,9 +133,15 @@ def claim(data_path: str, log_id: bytes, log: str) -> None:
         _logger.warning("the data path %s cannot be marked as log %s's from here: %s", data_path, log, error)
 
 
-def _refusal(data_path: str, owner: LakeOwner, log: str) -> str:
+def _refusal(data_path: str, owner: LakeOwner, log_id: bytes | None, log: str) -> str:
     path = data_path.rstrip("/")
     place = owner.place.rstrip("/")
+    if owner.log_id == log_id:
+        return (
+            f"the data path {path} belongs to {owner}, restored here by the name {log}: each would clean up the other's files. "
+            f"Restore it by its own name, or, if log {owner.log} is gone for good, remove {place}/{MARKER} and run "
+            "`commitlog init`"
+        )
     where = (
         f"the data path {path} belongs to" if place == path else f"the data path {path} is in {place}, which belongs to"
     )
