@@ -43,6 +43,7 @@ from commitlog.log.topic_settings import create_topics, create_trims_topic, part
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import last_trim
 from commitlog.ops.cli import cli
+from commitlog.ops.maintenance import restoring
 from commitlog.ops.maintenance.doctor import DURABILITY, examine
 from commitlog.ops.service.health import log_health
 from commitlog.ops.service.serve import prepare
@@ -427,6 +428,30 @@ def test_partitions_when_some_were_added_then_a_backup_is_restored_into_topics_a
     delete_topics(small, *topics_of(small.log)[:5])
     run(small, "restore", "--from", str(archive))
     assert decide(small, 2)[-1].snapshot_id == 5
+
+
+def test_restore_when_it_is_killed_then_nobody_serves_what_is_there(
+    small: Settings, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(writing: restoring._Writing, value: bytes) -> None:
+        if writing.offset == 4:
+            raise KeyboardInterrupt
+        write(writing, value)
+
+    prepare(small)
+    decide(small, 6)
+    run(small, "backup", "--to", str(archive))
+    delete_topics(small, *topics_of(small.log)[:5])
+    write = restoring._Writing.write
+    monkeypatch.setattr(restoring._Writing, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        restoring.restore(small, str(archive))
+    with (
+        pytest.raises(LogLossError, match=r"ends at offset 0, but proposals up to .*docs/retention\.md"),
+        serving(small),
+    ):
+        pass
+    assert results_end(small) == 4
 
 
 def test_restore_when_there_is_something_or_nothing_then_it_says_so(small: Settings, archive: Path) -> None:

@@ -60,9 +60,6 @@ def restore(
     settings = replace(settings, partitions=state.partitions)
     create_topics(settings, state.partitions, state.settings.proposal_bytes_max)
     topics = topics_of(settings.log)
-    for partition, offset in state.next_offsets.items():
-        with _Writing(settings, topics.proposals, partition) as writing:
-            writing.fill_to(offset)
     with _Writing(settings, topics.results, 0) as writing:
         for record in archived_results(source, with_end=True):
             writing.fill_to(record.offset - len(record.takeovers))
@@ -70,6 +67,10 @@ def restore(
                 writing.write(each)
             if writing.offset % TOLD_EVERY == 0:
                 on_progress("writing the results", writing.offset, end)
+    # Last: a sequencer that is started before all is there lacks proposals that were decided, and takes nothing for the log.
+    for partition, offset in state.next_offsets.items():
+        with _Writing(settings, topics.proposals, partition) as writing:
+            writing.fill_to(offset)
     forget_checkpoints(settings, state.log_id, after_seq=state.next_seq - 1)
     return Restored(state.next_seq - 1, state.head_snapshot_id)
 
