@@ -6,6 +6,7 @@ Real processes, real ports, real signals. Each test has a home of its own.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -25,7 +26,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from commitlog.catalog.guard import READER_ROLE
-from commitlog.config import Settings
+from commitlog.config import RUN_FILE, Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres
 from commitlog.local.home import stop_orphans
@@ -189,6 +190,31 @@ def test_up_when_a_server_or_service_dies_then_starts_it_again_at_the_same_addre
     after = status(home)
     assert (after.bootstrap_servers, after.database_url) == (before.bootstrap_servers, before.database_url)
     assert has_traces(after)
+
+
+def test_up_when_its_disk_takes_nothing_more_then_goes_on_and_tells_what_runs_as_soon_as_it_does(
+    home: Settings, start_up: StartUp
+) -> None:
+    process = start_up()
+    before = service_pids(home)
+    in_the_way = home.home / f"{RUN_FILE}.unfinished"
+    in_the_way.mkdir()
+    os.kill(before["steady"], signal.SIGKILL)
+    wait_for(
+        lambda: len(find_processes(lambda each: each.ppid() == process.pid)) == 4 and not is_alive(before["steady"])
+    )
+    assert service_pids(home) == before
+    in_the_way.rmdir()
+    wait_for(lambda: service_pids(home)["steady"] != before["steady"])
+
+    def full(line: str) -> None:
+        raise OSError(errno.ENOSPC, line)
+
+    assert up(home, say=full).pid == process.pid
+
+
+def is_alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_up_when_postgres_loses_its_data_then_makes_the_databases_and_the_reader_anew(

@@ -60,6 +60,19 @@ def test_supervisor_when_a_service_ends_again_and_again_then_starts_it_later_eac
     assert capfd.readouterr().out == "begins\n" * 2
 
 
+def test_supervisor_when_no_log_file_can_be_had_then_the_service_writes_to_where_it_does(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    no_folder = tmp_path / "logs"
+    no_folder.touch()
+    with supervised([Service("service", ("print('begins')",), program=PYTHON)], no_folder, said) as supervisor:
+        turn(supervisor, lambda: len(said) == 2)
+    assert said[0].startswith("service has no log file: ")
+    assert said[1].startswith("service ended with exit code 0")
+    assert capfd.readouterr().out == "begins\n"
+
+
 def test_supervisor_when_a_service_does_not_end_then_kills_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_module, "STOP_TIMEOUT_S", 0.2)
     with supervised([Service("stubborn", STUBBORN, program=PYTHON)], tmp_path, []) as supervisor:

@@ -6,9 +6,10 @@ import dataclasses
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,6 +137,7 @@ def up(
     Raises:
         LocalRuntimeError: something could not be started, or the home runs another log; the message says what to do.
     """
+    say = _heard_or_not(say)
     running = status(settings)
     if running.running:
         if running.log not in (None, settings.log):
@@ -214,18 +216,18 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     genesis = find_genesis(settings)
     if genesis is not None:
         settings = dataclasses.replace(settings, log_id=format_id(genesis.log_id))
+    changed = threading.Event()
     supervisor = Supervisor(
         services,
         {**settings.environment(), SERVICE_MARKER: str(settings.home)},
         logs_dir=settings.home / "logs",
         other_logs=[home.postgres.log_file],
         say=say,
-        on_change=lambda: write_run_file(
-            settings, {"pid": os.getpid(), "services": [dataclasses.asdict(each) for each in supervisor.described()]}
-        ),
+        on_change=changed.set,
     )
     try:
         supervisor.check()
+        _tell(settings, supervisor)
         for line in status(settings).lines():
             say(line)
         say(f"ready after {time.monotonic() - started_at:.1f} s{_UNTIL_KEY}")
@@ -237,8 +239,19 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
             for line in home.revive():
                 say(line)
             supervisor.check()
+            # Its disk may be full, by which nobody is to end.
+            with suppress(OSError):
+                if changed.is_set():
+                    _tell(settings, supervisor)
+                    changed.clear()
     finally:
         supervisor.stop()
+
+
+def _tell(settings: Settings, supervisor: Supervisor) -> None:
+    """Tell other programs what runs now."""
+    services = [dataclasses.asdict(each) for each in supervisor.described()]
+    write_run_file(settings, {"pid": os.getpid(), "services": services})
 
 
 def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> RuntimeStatus:
@@ -281,6 +294,16 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
 def _relay(text: str, say: Say) -> None:
     for line in text.splitlines():
         say(line.removesuffix(_UNTIL_KEY))
+
+
+def _heard_or_not(say: Say) -> Say:
+    """The same, for one who goes on where nothing can be said: the disk may be full that takes it."""
+
+    def said(line: str) -> None:
+        with suppress(OSError):
+            say(line)
+
+    return said
 
 
 def _said(running: RuntimeStatus, why: str, say: Say) -> RuntimeStatus:

@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -201,16 +202,28 @@ class Supervisor:
 
     def _start(self, run: _Run) -> None:
         command = run.service.command(run.arguments)
-        if self._logs_dir is None:
-            run.process = _started(command, self._environment, None)
-        else:
-            log_file = self._logs_dir / f"{run.service.name}.log"
-            log_file.parent.mkdir(parents=True, exist_ok=True)
-            with log_file.open("ab") as output:
-                run.process = _started(command, self._environment, output.fileno())
+        with self._log_of(run.service.name) as output:
+            run.process = _started(command, self._environment, output)
         run.starts += 1
         run.started_at = time.monotonic()
         _logger.info("%s started (pid %d)", run.service.name, run.process.pid)
+
+    @contextmanager
+    def _log_of(self, name: str) -> Iterator[int | None]:
+        """The file that a service writes to; None is where this process does, as where the file cannot be had."""
+        if self._logs_dir is None:
+            yield None
+            return
+        log_file = self._logs_dir / f"{name}.log"
+        try:
+            log_file.parent.mkdir(parents=True, exist_ok=True)
+            opened = log_file.open("ab")
+        except OSError as error:
+            self._say(f"{name} has no log file: {error}")
+            yield None
+            return
+        with opened as output:
+            yield output.fileno()
 
 
 def rotate(log_file: Path) -> None:
