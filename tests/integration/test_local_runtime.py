@@ -245,6 +245,14 @@ def test_up_when_a_service_ends_with_a_code_of_its_own_then_goes_on_with_the_oth
     assert service_pids(home).keys() == {"steady", "fenced"}
 
 
+def test_up_when_only_the_servers_are_asked_for_then_nobody_makes_a_log_there(home: Settings) -> None:
+    command = (sys.executable, "-c", "from commitlog.ops.cli import main; main()", "up", "--servers-only", "--detach")
+    subprocess.run(command, env=home.environment(), check=True, capture_output=True)
+    running = status(home)
+    assert (running.kafka_answers, running.postgres_answers, running.services) == (True, True, ())
+    assert list(AdminClient(kafka_options(running)).list_topics(timeout=10).topics) == []
+
+
 def test_up_when_already_running_then_says_so_and_does_nothing(home: Settings, start_up: StartUp) -> None:
     process = start_up()
     before = status(home)

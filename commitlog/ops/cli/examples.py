@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
-    "up": ["commitlog up", "commitlog up --detach", "commitlog up --home /srv/lake --log orders"],
+    "up": [
+        "commitlog up",
+        "commitlog up --detach",
+        "commitlog up --home /srv/lake --log orders",
+        "commitlog up --servers-only --detach",
+    ],
     "down": ["commitlog down", "commitlog down --home /srv/lake"],
     "status": ["commitlog status", "commitlog status --json"],
     "gateway": ["commitlog gateway", "commitlog gateway --host 0.0.0.0 --port 5442"],

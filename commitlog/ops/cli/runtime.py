@@ -8,16 +8,24 @@ import click
 
 from commitlog.config import Settings
 from commitlog.ops.cli.options import json_option, print_json, settings_options
-from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
+from commitlog.ops.service.runtime import RuntimeStatus, down, no_services, prepared_services, status, up
+from commitlog.ops.service.supervisor import COMMITLOG
 
 
 @click.command("up")
 @click.option("--detach", "-d", is_flag=True, help="Return as soon as all is started, and leave it running.")
+@click.option("--servers-only", is_flag=True, help="Only Kafka and PostgreSQL: a backup is restored into them.")
 @json_option
 @settings_options
-def up_command(settings: Settings, detach: bool, as_json: bool) -> None:
+def up_command(settings: Settings, detach: bool, servers_only: bool, as_json: bool) -> None:
     """Run a real Kafka broker, a real PostgreSQL and the service on this machine, until Ctrl-C."""
-    shown = up(settings, detach=detach, say=lambda line: click.echo(line, err=as_json))
+    shown = up(
+        settings,
+        service_factory=no_services if servers_only else prepared_services,
+        detach=detach,
+        detached_command=(*COMMITLOG, "up", "--servers-only") if servers_only else (),
+        say=lambda line: click.echo(line, err=as_json),
+    )
     if as_json:
         print_json(shown.as_dict())
 
