@@ -21,6 +21,7 @@ from commitlog.sites.contents_there import same_but_for_files
 from commitlog.sites.forwarding import Source
 from commitlog.sites.joining import HAS_ALL, JOIN
 from commitlog.sites.kept import outcome_if_kept
+from commitlog.sites.proposing import may_bring
 
 _LINK = "link:"
 _LOOKED_AT = 500
@@ -140,7 +141,12 @@ class Last(NamedTuple):
         definitions = _definitions(source, self.snapshot_id - 1, at.seq - 1)
         forwarding = Source(node, source.access.digest(at.seq), definitions, next_tick)
         again = forwarding.take(outcome)
-        if again is None or not same_but_for_files(again.changes, self.proposal.changes):
+        # Of files with as many rows between the same bounds the changes alone say the same.
+        if (
+            again is None
+            or not may_bring(self.proposal.proposal_id, again.proposal.proposal_id)
+            or not same_but_for_files(again.changes, self.proposal.changes)
+        ):
             raise SiteWentBackError(self.source, self.target, self.snapshot_id)
         return forwarding, at
 

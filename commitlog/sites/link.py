@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from uuid import uuid4
 
 from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
@@ -30,7 +29,7 @@ from commitlog.errors import (
 from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
 from commitlog.sites.contents_there import ContentsThere
 from commitlog.sites.forwarding import Forwarded, Source
-from commitlog.sites.proposing import propose_ahead, propose_alone
+from commitlog.sites.proposing import id_for, propose_ahead, propose_alone
 
 _OF_TABLES = (m.CreateTable, m.DropTable, m.RenameTable, m.AlterTable, m.Append, m.InsertRow, m.UpdateRow, m.DeleteRow)
 
@@ -216,7 +215,7 @@ class Link:
         made = forwarded.proposal
         self._proposed_id = forwarded.snapshot_id
         return m.Proposal(
-            proposal_id=uuid4().bytes,
+            proposal_id=id_for(made.proposal_id),
             writer_id=self._writer_id,
             writer_epoch=self._epoch,
             writer_seq=forwarded.snapshot_id,

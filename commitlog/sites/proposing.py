@@ -5,7 +5,9 @@ What of them names the one before in its digest is refused without it; so what a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from itertools import takewhile
 from typing import TypeVar
 
@@ -19,6 +21,24 @@ IN_FLIGHT_MAX = 500
 """Snapshots that are proposed ahead of the answer that came last."""
 
 _Each = TypeVar("_Each")
+_NAMED_BYTES = 6
+_VERSION, _VERSION_AT = 0x80, 6
+_VARIANT, _VARIANT_AT = 0x80, 8
+
+
+def id_for(made: bytes) -> bytes:
+    """The id of a proposal that brings another one, which its first bytes name: a UUID version 8. Each attempt has its own."""
+    new_id = bytearray(sha256(made).digest()[:_NAMED_BYTES] + os.urandom(16 - _NAMED_BYTES))
+    new_id[_VERSION_AT] = _VERSION | new_id[_VERSION_AT] & 0x0F
+    new_id[_VARIANT_AT] = _VARIANT | new_id[_VARIANT_AT] & 0x3F
+    return bytes(new_id)
+
+
+def may_bring(proposal_id: bytes, made: bytes) -> bool:
+    """Whether a proposal of that id may have brought the other one; those of other versions do not tell."""
+    if proposal_id[_VERSION_AT] & 0xF0 != _VERSION:
+        return True
+    return proposal_id[:_NAMED_BYTES] == sha256(made).digest()[:_NAMED_BYTES]
 
 
 def propose_ahead(

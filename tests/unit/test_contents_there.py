@@ -709,15 +709,16 @@ def test_link_when_the_table_is_gone_there_then_the_target_says_so_itself(
     assert a.tables() == b.tables() == []
 
 
+@pytest.mark.parametrize("rows", [(1,), (1, 2, 3)], ids=["alike", "other"])
 def test_link_when_the_source_says_other_files_under_its_last_snapshot_then_it_went_back(
-    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog, rows: tuple[int, ...]
 ) -> None:
     append(a, 1)
     bring(a, b)
     restored = site("a")
     with restored.transaction() as tx:
         tx.create_table("main.t", COLUMNS)
-    append(restored, 1, 2, 3)
+    append(restored, *rows)
     with pytest.raises(SiteWentBackError):
         bring(restored, b)
 
