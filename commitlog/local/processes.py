@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -41,9 +42,14 @@ class DirectoryLock:
         except BlockingIOError:
             file.close()
             return False
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        try:
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+        except OSError as error:
+            with suppress(OSError):
+                file.close()
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
         self._file = file
         return True
 

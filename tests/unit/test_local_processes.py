@@ -50,6 +50,13 @@ def test_lock_when_its_holder_is_killed_then_is_free(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_lock_when_its_disk_takes_nothing_then_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / ".lock").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r".") as caught:
+        DirectoryLock(tmp_path).acquire()
+    assert caught.value.filename == str(tmp_path / ".lock")
+
+
 def test_lock_when_nobody_ever_held_it_then_has_no_holder(tmp_path: Path) -> None:
     assert DirectoryLock(tmp_path / "never").holder_pid() is None
 
