@@ -240,8 +240,7 @@ class ObjectProjection:
         commented = self._write_comments(before, after)
         if ended or added or repartitioned:
             self._new_version(after)
-        # Of properties nothing is DuckLake's, but whoever asks what became of a table is told of them, too.
-        if ended or added or repartitioned or commented or before.properties != after.properties:
+        if ended or added or repartitioned or commented:
             yield f"altered_table:{table_id}"
 
     def _forget_bounds_of_widened(self, before: TableDefinition, after: TableDefinition) -> None:
