@@ -11,6 +11,7 @@ PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
 CORE_TESTS := tests/unit tests/scenarios
 TWO_WORKERS := --numprocesses 2
+THREE_WORKERS := --numprocesses 3
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
@@ -103,7 +104,7 @@ check: lint types
 	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
 
 # The core's own tests pass in both forms; all others in the one that users have. Nothing runs beside what is timed; all else is
-# done by two workers, one of whom has the tests that use Spark's session and the stock client's (tests/conftest.py).
+# done by three workers, of whom each waits for servers half of the time (tests/conftest.py).
 test: chromium check compiled
 	@if $(BIN)/python hatch_build.py; then \
 	  echo "[test] pytest, mistakes planted in the core's sources, which the simulations have to find" && \
@@ -111,10 +112,10 @@ test: chromium check compiled
 	  echo "[test] pytest, what the core and the projector cost beside the baseline" && \
 	  COMMITLOG_CORE=compiled $(BIN)/pytest -rP tests/speed && \
 	  echo "[test] pytest, all other tests, the core compiled: real Kafka, PostgreSQL and Spark are started by those that need them" && \
-	  COMMITLOG_CORE=compiled $(BIN)/pytest $(TWO_WORKERS) --ignore=tests/speed --durations 20; \
+	  COMMITLOG_CORE=compiled $(BIN)/pytest $(THREE_WORKERS) --ignore=tests/speed --durations 20; \
 	else \
 	  echo "[test] pytest, all other tests, the core interpreted: without a C compiler its other form is not tested"; \
-	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(addprefix --ignore=,$(CORE_TESTS)) --durations 20; \
+	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(THREE_WORKERS) $(addprefix --ignore=,$(CORE_TESTS)) --durations 20; \
 	fi
 
 nightly: env

@@ -3,8 +3,9 @@
 Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
 share the servers and nothing else: every test has its own log, database and lake.
 
-`make test` runs with two workers: the tests of Spark and those that compare with the stock client are one's, with a broker and
-a PostgreSQL for them; all others that use servers are the other's, and take about as long.
+`make test` runs with three workers: the tests of Spark are one's, with a broker and a PostgreSQL for them; those that start
+servers of their own, and those that compare with the stock client, are another's; all others that use servers are the third's.
+Each takes about as long, and waits for half of it.
 
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
@@ -47,9 +48,17 @@ DIRECTORY_PREFIX = "commitlog-test-"
 MEMORY_DISK, PLENTY_BYTES = Path("/dev/shm"), 8 << 30
 TESTS = Path(__file__).parent
 WITHOUT_SERVERS = ("unit", "scenarios", "simulation")
-STARTING_ALL = ("test_demo.py", "test_readme.py")
-BESIDE = ("spark", "differential")
-"""Folders whose tests are another worker's than those of all others that use servers."""
+OWN_SERVERS = (
+    "test_access",
+    "test_compose",
+    "test_demo",
+    "test_fencing_campaign",
+    "test_local_runtime",
+    "test_outages",
+    "test_readme",
+    "test_torture",
+)
+"""Tests that start servers, some at an address that others of these want, too."""
 
 PASSWORD = re.compile(f"{PASSWORD_MARK}[0-9a-f]{{32}}")
 """As the embedded servers make them."""
@@ -68,7 +77,7 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers, tests that share a server, or start one at an address that others may want, are one worker's."""
+    """With several workers, tests that share a server, or start one at an address that others want, are one worker's."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByServers(LoadScopeScheduling):
@@ -76,7 +85,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             folder, _, name = nodeid.removeprefix("tests/").partition("/")
             if folder in WITHOUT_SERVERS:
                 return nodeid
-            return "beside" if folder in BESIDE and not name.startswith(STARTING_ALL) else "servers"
+            if folder == "differential" or name.startswith(OWN_SERVERS):
+                return "own servers"
+            return "Spark" if folder == "spark" else "servers"
 
         def _assign_work_unit(self, node: Any) -> None:
             # What a crashed worker had comes again, also what it had done: whoever is given only that would wait for ever.
