@@ -345,6 +345,23 @@ def test_clean_when_something_is_proposed_after_it_looked_then_keeps_it(lake: Li
     assert not third.exists()
 
 
+def test_listing_when_a_store_has_keys_that_are_no_paths_then_leaves_them_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Store:
+        def get_file_info(self, _: fs.FileSelector) -> list[fs.FileInfo]:
+            names = (
+                "main/t/a.parquet",
+                "main/t/x//b.parquet",
+                "main/./c.parquet",
+                "main/../d.parquet",
+                "e f%20.parquet",
+            )
+            return [fs.FileInfo(f"bucket/lake/{name}", fs.FileType.File, size=1, mtime_ns=0) for name in names]
+
+    monkeypatch.setattr(storage, "filesystem_of", lambda _: (Store(), "bucket/lake"))
+    listed = storage.list_files("s3://bucket/lake")
+    assert [*listed] == ["s3://bucket/lake/main/t/a.parquet", "s3://bucket/lake/e f%20.parquet"]
+
+
 def test_clean_when_a_store_lists_parts_of_a_second_and_tells_none_of_one_file_then_removes_it(
     lake: LiveLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

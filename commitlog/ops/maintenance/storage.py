@@ -80,7 +80,8 @@ def root_of(data_path: str) -> str:
 
 
 def list_files(data_path: str) -> dict[str, StoredFile]:
-    """Every file below the data path, by place. Symbolic links are neither followed nor listed.
+    """Every file below the data path, by place. Symbolic links are neither followed nor listed, nor what a store holds under
+    a key that is no path, with empty parts or dots for parts: Arrow cannot ask for it, and no file of a lake is called so.
 
     Raises:
         OSError: a folder cannot be read.
@@ -96,7 +97,7 @@ def list_files(data_path: str) -> dict[str, StoredFile]:
             each.size, None if each.mtime_ns is None else each.mtime_ns // 1_000_000
         )
         for each in filesystem.get_file_info(selector)
-        if each.type is fs.FileType.File
+        if each.type is fs.FileType.File and normpath(each.path) == each.path
     }
 
 
