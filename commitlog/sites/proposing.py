@@ -28,7 +28,7 @@ _VARIANT, _VARIANT_AT = 0x80, 8
 
 def id_for(made: bytes) -> bytes:
     """The id of a proposal that brings another one, which its first bytes name: a UUID version 8. Each attempt has its own."""
-    new_id = bytearray(sha256(made).digest()[:_NAMED_BYTES] + os.urandom(16 - _NAMED_BYTES))
+    new_id = bytearray(_name_of(made) + os.urandom(16 - _NAMED_BYTES))
     new_id[_VERSION_AT] = _VERSION | new_id[_VERSION_AT] & 0x0F
     new_id[_VARIANT_AT] = _VARIANT | new_id[_VARIANT_AT] & 0x3F
     return bytes(new_id)
@@ -36,9 +36,16 @@ def id_for(made: bytes) -> bytes:
 
 def may_bring(proposal_id: bytes, made: bytes) -> bool:
     """Whether a proposal of that id may have brought the other one; those of other versions do not tell."""
-    if proposal_id[_VERSION_AT] & 0xF0 != _VERSION:
-        return True
-    return proposal_id[:_NAMED_BYTES] == sha256(made).digest()[:_NAMED_BYTES]
+    return not _tells(proposal_id) or _name_of(proposal_id) == _name_of(made)
+
+
+def _name_of(made: bytes) -> bytes:
+    """What was brought is named as what it was made of, by whichever sites it comes."""
+    return made[:_NAMED_BYTES] if _tells(made) else sha256(made).digest()[:_NAMED_BYTES]
+
+
+def _tells(proposal_id: bytes) -> bool:
+    return proposal_id[_VERSION_AT] & 0xF0 == _VERSION
 
 
 def propose_ahead(
