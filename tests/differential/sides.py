@@ -51,7 +51,8 @@ class Reusable:
     def __init__(self, conn: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.conn = conn
         self.first = {
-            name: conn.execute(sql.SQL("SELECT * FROM {}").format(sql.SQL(name))).fetchall() for name in self._tables()
+            name: conn.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.SQL(name))).fetchall()
+            for name in self._tables()
         }
         conn.commit()
 
@@ -70,8 +71,7 @@ class Reusable:
             self.conn.execute(";".join(f"DELETE FROM {name}" for name in self.first).encode())
             for name, rows in self.first.items():
                 for row in rows:
-                    places = ", ".join(["%s"] * len(row))
-                    self.conn.execute(f"INSERT INTO {name} VALUES ({places})".encode(), row)
+                    self.conn.execute(f"INSERT INTO {name} SELECT (%s::{name}).*".encode(), row)
 
 
 class Stock(Reusable):
