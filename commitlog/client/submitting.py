@@ -109,12 +109,14 @@ class Submissions:
         failure: Exception | None = None
         try:
             for each in proposed:
+                while waiting and len(waiting) >= in_flight_max:
+                    yield first_answer()
                 if _is_repeat(each):
                     waiting.append(each.commit())
                     continue
                 proposal = _handed_over(each)
                 encoded = self._encoded(proposal)
-                while waiting and (len(waiting) >= in_flight_max or _follows(proposal, numbered)):
+                while waiting and _follows(proposal, numbered):
                     yield first_answer()
                 waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
                 if waits_its_turn(proposal):

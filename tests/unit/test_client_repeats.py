@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -171,6 +172,22 @@ def test_publish_many_when_a_key_is_used_again_then_the_others_are_answered(log:
     assert not isinstance(first, Exception)
     assert not isinstance(last, Exception)
     assert (first.committed, last.committed) == (True, True)
+
+
+def test_publish_many_when_all_are_repeats_then_no_more_are_taken_ahead_than_is_asked_for(
+    log: InMemoryCommitLog,
+) -> None:
+    with log.transaction(key="nightly:1") as tx:
+        tx.append("t", [file_of([1])])
+    taken = []
+
+    def repeats() -> Iterator[Transaction]:
+        for number in range(9):
+            taken.append(number)
+            yield log.transaction(key="nightly:1")
+
+    next(iter(log.publish_many(repeats(), in_flight_max=2)))
+    assert len(taken) == 3
 
 
 def test_outcome_when_printed_then_says_what_became_of_it_in_one_line(log: InMemoryCommitLog) -> None:
