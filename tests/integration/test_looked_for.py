@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -15,7 +16,7 @@ from commitlog.client.access.log_access import OutcomeState
 from commitlog.client.access.proposals_lookup import Searched, find_queued
 from commitlog.client.ids import id_at
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis, ProposalId
+from commitlog.domain.model import ProposalId
 from commitlog.errors import OutcomeUnknownError
 from commitlog.log.connection import end_offsets, make_admin
 from commitlog.log.genesis import init_log, require_genesis
@@ -62,7 +63,8 @@ def test_proposals_when_trimmed_while_they_are_looked_for_then_the_others_are_fo
 
     monkeypatch.setattr(proposals_lookup, "end_offsets", trimmed)
     genesis = require_genesis(settings)
-    assert [find_queued(settings, genesis, each).found for each in sent] == [False, False, True]
+    of = genesis.partitions, genesis.settings.clock_skew_ms_max
+    assert [find_queued(settings, *of, each).found for each in sent] == [False, False, True]
     topic, start, end = topics_of(settings.log).proposals, {partition: 0}, {partition: 3}
     with pytest.raises(TopicLossError, match="no offset 0 any more"):
         list(read_through(settings, topic, start, end))
@@ -73,21 +75,22 @@ def test_proposals_when_trimmed_while_they_are_looked_for_then_the_others_are_fo
 
 def test_proposal_when_the_clock_that_made_its_id_was_ahead_then_it_is_found(settings: Settings, ids: Ids) -> None:
     genesis = init_log(settings)
-    ahead_ms = time.time_ns() // 1_000_000 + genesis.settings.clock_skew_ms_max
+    skew_ms = genesis.settings.clock_skew_ms_max
+    ahead_ms = time.time_ns() // 1_000_000 + skew_ms
     sent = proposal(ids, 0, create_table()).replace(proposal_id=id_at(ahead_ms, 0, 0))
     with Publisher(settings) as publisher, pytest.raises(OutcomeUnknownError):
         publisher.submit(sent, timeout_s=0.2)
-    assert find_queued(settings, genesis, sent.proposal_id).found
+    assert find_queued(settings, genesis.partitions, skew_ms, sent.proposal_id).found
 
 
 def test_outcome_when_it_is_decided_and_trimmed_while_it_is_looked_for_then_it_is_found_all_the_same(
     settings: Settings, sent: list[ProposalId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decided_and_trimmed(settings: Settings, genesis: Genesis, proposal_id: ProposalId) -> Searched:
+    def decided_and_trimmed(settings: Settings, *asked: Any) -> Searched:
         with serving(settings), closing(Publisher(settings)):
             pass
         trim(settings, partition_of(settings), 3)
-        return find_queued(settings, genesis, proposal_id)
+        return find_queued(settings, *asked)
 
     monkeypatch.setattr(kafka_access, "find_queued", decided_and_trimmed)
     with projecting(settings), CommitLog.connect(settings=settings) as log:

@@ -157,10 +157,10 @@ def test_lookups_when_the_broker_was_away_then_answer_again(
         with pytest.raises(LogUnavailableError):
             lookup.by_seq(seq)
         with pytest.raises(LogUnavailableError):
-            find_queued(remote, publisher.genesis, sent.proposal_id)
+            find_queued(remote, remote.partitions, 0, sent.proposal_id)
         proxy.heal()
         assert lookup.by_seq(seq) is not None
-        assert find_queued(remote, publisher.genesis, sent.proposal_id).found
+        assert find_queued(remote, remote.partitions, 0, sent.proposal_id).found
 
 
 def test_client_when_every_answer_is_late_then_commits_looks_up_and_follows_all_the_same(
@@ -177,7 +177,7 @@ def test_client_when_every_answer_is_late_then_commits_looks_up_and_follows_all_
         last = publisher.submit(proposal(ids, 2, append("g")), timeout_s=60)
         assert last.snapshot_id == 3
         assert [lookup.by_seq(each.seq) is not None for each in (first, last)] == [True, True]
-        assert find_queued(remote, publisher.genesis, sent.proposal_id).found
+        assert find_queued(remote, remote.partitions, 0, sent.proposal_id).found
         with ResultsReader(remote) as reader:
             followed = [record.value for records in reader.read_to_end() for record in records]
     assert [each.snapshot_id for each in followed if isinstance(each, Outcome) and each.snapshot_id] == [1, 2, 3]

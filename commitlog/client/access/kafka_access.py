@@ -331,7 +331,8 @@ class KafkaAccess:
         if decided is not None:
             return ProposalStatus(proposal_id, OutcomeState.DECIDED, decided)
         sending = self._connections.is_sending(proposal_id)
-        searched = find_queued(self._settings, self._connections.genesis, proposal_id)
+        skew_ms_max = self.catalog().log_settings().clock_skew_ms_max
+        searched = find_queued(self._settings, self._connections.genesis.partitions, skew_ms_max, proposal_id)
         # It may have been decided while it was looked for, and trimmed, too.
         decided = self._decided(proposal_id)
         if decided is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis, Position, ProposalId
+from commitlog.domain.model import Position, ProposalId
 from commitlog.domain.model.ids import id_time_ms
 from commitlog.log.codec import readable_ids
 from commitlog.log.connection import end_offsets, make_admin, offsets_since
@@ -23,7 +23,7 @@ class Searched(NamedTuple):
     positions: tuple[Position, ...]
 
 
-def find_queued(settings: Settings, genesis: Genesis, proposal_id: ProposalId) -> Searched:
+def find_queued(settings: Settings, partitions: int, clock_skew_ms_max: int, proposal_id: ProposalId) -> Searched:
     """Look for an id among the proposals that are still in the topic; those that are trimmed meanwhile have been decided.
 
     Only what was sent since the id was made is read, by whichever clocks the log allows; an id without a time is looked for
@@ -32,9 +32,9 @@ def find_queued(settings: Settings, genesis: Genesis, proposal_id: ProposalId) -
     Raises:
         LogUnavailableError: they cannot all be read.
     """
-    topic, numbers = topics_of(settings.log).proposals, range(genesis.partitions)
+    topic, numbers = topics_of(settings.log).proposals, range(partitions)
     made_at_ms = id_time_ms(proposal_id)
-    slack_ms = CLOCK_SLACK_MS + genesis.settings.clock_skew_ms_max
+    slack_ms = CLOCK_SLACK_MS + clock_skew_ms_max
     since_ms = 0 if made_at_ms is None else max(0, made_at_ms - slack_ms)
     admin = make_admin(settings)
     starts = offsets_since(settings, admin, topic, numbers, since_ms)
