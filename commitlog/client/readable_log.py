@@ -392,6 +392,11 @@ class ReadableLog:
         """
         return self._access.newest_settings()
 
+    def changes_max(self, wanted: int) -> int:
+        """How many changes a commit takes; only for whoever wants more than was known last the log is asked what it is now."""
+        known = self._access.settings.changes_max
+        return known if wanted <= known else self.settings.changes_max
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def missing_table(self, name: TableName, snapshot_id: int) -> TableNotFoundError:

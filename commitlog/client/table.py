@@ -44,6 +44,8 @@ class TableLog(Protocol):
     @property
     def settings(self) -> LogSettings: ...
 
+    def changes_max(self, wanted: int) -> int: ...
+
     @property
     def transaction(self) -> Callable[..., Transaction]: ...
 
@@ -325,7 +327,7 @@ class Table:
         """
         from commitlog.client.writing.keyed_rows import plain_rows
 
-        given = plain_rows(rows, self._log.settings.changes_max)
+        given = plain_rows(rows, self._log.changes_max)
 
         def put(transaction: RowTransaction) -> None:
             for row in given:
@@ -375,7 +377,7 @@ class Table:
         """
         from commitlog.client.writing.keyed_rows import Upsert, plain_rows
 
-        change = Upsert(self._name, plain_rows(rows, self._log.settings.changes_max), self._log.contents())
+        change = Upsert(self._name, plain_rows(rows, self._log.changes_max), self._log.contents())
         return self._log.change_rows(self.name, change.put, key=key, **{"isolation": Isolation.SNAPSHOT, **options})
 
     def restore(self, snapshot: SnapshotGiven, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:

@@ -134,6 +134,7 @@ NOT_ASKED = {
     "close",
     "claim_data_path",
     "contents",
+    "changes_max",
     "change_rows",
     "head_snapshot_id",
     "last_seq",

@@ -57,8 +57,6 @@ class PlayedBases:
 class PlayedLog:
     """Answers what is sent as it is told to, in turn; an error to send, too."""
 
-    settings = m.LogSettings()
-
     def __init__(self, *answers: SubmittedOutcome | Exception, unsent: Exception | None = None) -> None:
         self._answers = list(answers)
         self._unsent = unsent
@@ -77,6 +75,9 @@ class PlayedLog:
         else:
             future.set_result(answer)
         return future
+
+    def changes_max(self, wanted: int) -> int:
+        return wanted
 
     def outcome(self, proposal_id: bytes) -> Any:
         self.asked.append(proposal_id)

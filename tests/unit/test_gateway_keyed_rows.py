@@ -38,7 +38,7 @@ def keyed(name: str, folder: Path, new: Files, old: Files | None = None, **diffe
     for rows, files in ((batch.rows.get("data_file", ()), new), (base.catalog.get("data_file", ()), old or {})):
         for at, (values, row_ids) in files.items():
             write_file(folder / "main/t" / rows[at]["path"], values, row_ids)
-    return translate(batch, base, differing.get("changes_max", 10))
+    return translate(batch, base, lambda _: differing.get("changes_max", 10))
 
 
 def told(found: Translated) -> list[Any]:
@@ -100,7 +100,7 @@ def test_all_rows_of_a_file_go_but_those_that_had_gone(tmp_path: Path) -> None:
     base = commit("truncate").base
     base.data_path, base.primary_keys = f"{tmp_path}/", {1: ("a",)}
     base.catalog["inlined_delete_1"] = [{"file_id": 0, "row_id": 3, "begin_snapshot": 2}]
-    again = translate(parse(commit("truncate").text), base, 10)
+    again = translate(parse(commit("truncate").text), base, lambda _: 10)
     assert [key["a"] for key, _ in told(again)] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 

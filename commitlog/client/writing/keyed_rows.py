@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -22,7 +22,7 @@ from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundEr
 _LOOKED_UP_AT_ONCE = 1_000
 
 
-def plain_rows(data: RowData | Mapping[str, Any], changes_max: int) -> list[dict[str, Any]]:
+def plain_rows(data: RowData | Mapping[str, Any], changes_max: Callable[[int], int]) -> list[dict[str, Any]]:
     """Rows as dicts, from one row, or from any form in which rows come.
 
     Raises:
@@ -34,14 +34,15 @@ def plain_rows(data: RowData | Mapping[str, Any], changes_max: int) -> list[dict
     if isinstance(given, PlainRows):
         given = given.one_by_one()
     if isinstance(given, list):
-        check_row_count(len(given), changes_max)
+        check_row_count(len(given), changes_max(len(given)))
         for row in given:
             if not isinstance(row, Mapping):
                 raise no_dict(row)
         return [dict(row) for row in given]
     found: list[dict[str, Any]] = []
     for piece in given.pieces:
-        check_row_count(len(found) + piece.num_rows, changes_max)
+        count = len(found) + piece.num_rows
+        check_row_count(count, changes_max(count))
         found += to_rows(piece, maps_as_pydicts="strict")
     return found
 

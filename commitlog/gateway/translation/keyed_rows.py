@@ -6,7 +6,7 @@ row id that it had; one that comes with the key of a row that goes takes its pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -51,7 +51,7 @@ class KeyedRows:
         positions: Mapping[int, AbstractBitMap64],
         row_ids: Sequence[int],
         files: Sequence[GivenFile],
-        changes_max: int,
+        changes_max: Callable[[int], int],
     ) -> Iterator[m.Change]:
         """What becomes of them.
 
@@ -59,11 +59,12 @@ class KeyedRows:
             positions: by data file, where rows are that go.
             row_ids: of rows that go and are in no file.
             files: those that rows come in.
-            changes_max: how many changes a proposal may have.
+            changes_max: how many changes a proposal may have that wants so many.
         """
         going = sum(map(len, positions.values())) + len(row_ids)
         coming = sum(each.file.record_count - len(each.deleted) for each in files)
-        check_row_count(max(going, coming), changes_max)
+        count = max(going, coming)
+        check_row_count(count, changes_max(count))
         gone = {**dict(self._in_files(positions)), **self._in_no_file(row_ids)}
         came = [each for file in files for each in self._in(file)]
         kept = {row_id for row_id, _ in came}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from commitlog.adoption.definitions import SourceTable, difference
@@ -33,13 +33,13 @@ class Translated:
     files: tuple[str, ...] = ()
 
 
-def translate(batch: Batch, base: Base, changes_max: int = m.LogSettings().changes_max) -> Translated:
+def translate(batch: Batch, base: Base, changes_max: Callable[[int], int] = int) -> Translated:
     """Turn a commit back into what it means.
 
     Args:
         batch: the commit.
         base: the catalog as the client saw it.
-        changes_max: how many changes a proposal may have.
+        changes_max: how many changes a proposal may have that wants so many; by default as many.
 
     Raises:
         NotUnderstoodError: the log has no change for it; what, and what to do instead.
