@@ -91,7 +91,11 @@ def _values(given: pa.ChunkedArray, index: int, key: PartitionKey, column: Colum
         whole = whole.storage
     # Buckets are told later, of each value once.
     encoded = _PARTS.get(key.transform, lambda same: same)(whole).dictionary_encode()
-    values = [_value(index, key, column, each.as_py()) for each in encoded.dictionary]
+    known = encoded.dictionary
+    if pa.types.is_timestamp(known.type) and known.type.unit == "ns":
+        # Python's times have no nanoseconds.
+        known = known.cast(pa.string())
+    values = [_value(index, key, column, each.as_py()) for each in known]
     indices = encoded.indices
     if indices.null_count:
         indices = pc.fill_null(indices, len(values))

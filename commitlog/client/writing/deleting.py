@@ -15,6 +15,7 @@ from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.matching import Condition, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, delete_positions
 from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.certain_files import uncertain_files
@@ -82,7 +83,7 @@ class Deletion:
         transaction.read(str(self._name), filter=self._where)
         found = keys.to_arrow()
         check_row_count(found.num_rows, self._settings.changes_max)
-        for key in found.to_pylist():
+        for key in to_rows(found):
             transaction.delete_row(str(self._name), key)
 
     def _put(

@@ -95,7 +95,7 @@ class KeyedRows:
             carried = row_ids_in(self._base, path)
             reader = FileReader(self._key, ())
             for batch, places in reader.placed(RowsOfFile(path, None, positions=wanted)):
-                for place, key in zip(places.tolist(), batch.to_pylist(), strict=True):
+                for place, key in zip(places.tolist(), _as_text(batch).to_pylist(), strict=True):
                     yield row["row_id_start"] + place if carried is None else carried[place], row_of(key)
 
     def _in_no_file(self, row_ids: Sequence[int]) -> dict[int, _Image]:
@@ -104,7 +104,7 @@ class KeyedRows:
         found = self._base.rows_in_no_file(self._table.table_id, row_ids, [column.column_id for column in self._key])
         if missing := set(row_ids) - found.keys():
             raise NotUnderstoodError(f"a change of row {min(missing)}, which was not there: read again and repeat")
-        keys = stored_rows(self._key, list(found.values())).to_pylist()
+        keys = _as_text(stored_rows(self._key, list(found.values()))).to_pylist()
         return {row_id: row_of(key) for row_id, key in zip(found, keys, strict=True)}
 
     # --- rows that come -----------------------------------------------------------------------------------------------
@@ -120,10 +120,10 @@ class KeyedRows:
                 yield None if row_id is None or row_id >= OWN_ROW_ID else row_id, row_of(row)
 
 
-def _as_text(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _as_text(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
     """Nanoseconds as text: Python's times have none."""
     columns = [
         each.cast(pa.string()) if pa.types.is_timestamp(each.type) and each.type.unit == "ns" else each
         for each in rows.columns
     ]
-    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+    return type(rows).from_arrays(columns, names=rows.schema.names)
