@@ -103,6 +103,15 @@ def test_append_when_times_have_nanoseconds_then_they_keep_them_or_are_refused(t
         log.append("coarse", data)
 
 
+def test_append_when_a_text_of_json_is_no_utf_8_then_refused(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"told": "json"})
+    torn = pa.array([b'"a\xc3("']).view(pa.string())
+    with pytest.raises(DataFileError, match=r"column told \(json\): Invalid UTF8"):
+        log.append("t", pa.table({"told": torn}))
+
+
 def test_append_when_times_of_two_kinds_have_no_type_in_common_then_says_so(tmp_path: Path) -> None:
     t = InMemoryCommitLog(data_path=tmp_path).table("t")
     with pytest.raises(DataFileError, match=r"column at: .*out of bounds for nanosecond resolution"):

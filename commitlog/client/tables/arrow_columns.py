@@ -86,9 +86,9 @@ def _check_readable(array: pa.Array, column: Column) -> None:
         pa.ArrowInvalid: a text is no UTF-8, as Spark's may be, or no JSON, for which DuckDB reads no row of the table; a time
             has parts of a second, which one reader cuts and another one rounds.
     """
-    if column.type.name == "varchar":
+    if column.type.name in ("varchar", "json"):
         array.validate(full=True)
-    elif column.type.name == "timestamp_s" and pa.types.is_timestamp(array.type):
+    if column.type.name == "timestamp_s" and pa.types.is_timestamp(array.type):
         array.cast(pa.timestamp("s"))
     elif column.type.name == "json":
         for text in array.unique().to_pylist():
