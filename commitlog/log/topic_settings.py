@@ -274,9 +274,7 @@ def topic_message_bytes_max(settings: Settings, topic: str) -> int:
     try:
         return int(described(settings, make_admin(settings), [topic])[topic]["max.message.bytes"] or 0)
     except LogRefusedError as error:
-        raise ConfigurationError(
-            f"the topic {topic} cannot be looked at ({error.detail}): create the log with `commitlog init`"
-        ) from None
+        raise ConfigurationError(f"the topic {topic} cannot be looked at: {error.detail}") from None
 
 
 def _raised(topic: str, bytes_max: int) -> ConfigResource:
