@@ -393,7 +393,8 @@ class _Files:
         place = f"{self._folder}/{name}"
         self._sync(aside)
         self._filesystem.move(aside, place)
-        self._sync(place.rpartition("/")[0])
+        for folder in (place.rpartition("/")[0], self._folder):
+            self._sync(folder)
 
     def _sync(self, place: str) -> None:
         """Have the disk hold a file or folder; a store has done so when it answers."""
