@@ -33,6 +33,7 @@ from commitlog.errors import (
     CommitLogError,
     ConfigurationError,
     HistoryUnavailableError,
+    InvalidRequestError,
     LogIntegrityError,
     LogUnavailableError,
     OutcomeUnknownError,
@@ -726,3 +727,24 @@ def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None
     assert refused(coarse, second).reason is m.Reason.CONFLICT
     with pytest.raises(ConfigurationError, match="TABLE, FILE or ROW"):
         InMemoryCommitLog(conflict_granularity="CELL")
+
+
+def test_rows_when_no_more_are_changed_than_was_allowed_last_then_nobody_is_asked_for_the_limit(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("keyed", {"id": "int64"}, primary_key=["id"])
+    asked: list[m.LogSettings] = []
+    newest = log.settings
+
+    def ask() -> m.LogSettings:
+        asked.append(newest)
+        return newest
+
+    monkeypatch.setattr(log.access, "newest_settings", ask)
+    log.table("keyed").insert({"id": 1})
+    log.table("keyed").upsert([{"id": 1}, {"id": 2}])
+    assert not asked
+    with pytest.raises(InvalidRequestError, match="changes_max"):
+        log.table("keyed").insert([{"id": id_} for id_ in range(newest.changes_max + 1)])
+    assert asked
