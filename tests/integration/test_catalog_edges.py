@@ -112,6 +112,17 @@ def test_rows_beside_alterations_of_their_table_then_each_is_where_its_columns_a
     assert lake.rows("SELECT id, v FROM k AT (VERSION => 2)") == [(1, "a")]
 
 
+def test_rows_beside_alterations_that_constrain_their_table_then_may_have_null_as_older_ones(lake: Lake) -> None:
+    lake.commit(keyed_table("k"))
+    lake.commit(
+        alter("SET_COMMENT", "k", comment="altered"),
+        insert(id=1, v=None),
+        alter("SET_NULLABLE", "k", name="v", nullable=False),
+        alter("ADD_COLUMN", "k", column={"name": "n", "type": "int64", "nullable": False}),
+    )
+    assert lake.rows("SELECT id, v, n FROM k") == [(1, None, None)]
+
+
 def test_table_that_refers_to_one_made_under_the_name_of_another_then_the_catalog_knows_which(lake: Lake) -> None:
     lake.commit(keyed_table("k"))
     to_k = {"columns": ["k"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}

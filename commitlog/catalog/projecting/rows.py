@@ -45,11 +45,12 @@ class RowProjection:
             self._end_row(known, effect.ended_row_id, snapshot_id)
         if effect.row_id is not None:
             assert image is not None
-            self._start_row(
-                known, effect.row_id, complete_row(known.definition, image, made_before=made_before), snapshot_id
-            )
+            full = complete_row(known.definition, image, made_before=made_before)
+            self.start(table_id, effect.row_id, full, snapshot_id)
 
-    def _start_row(self, known: KnownTable, row_id: int, full: m.Row, snapshot_id: int) -> None:
+    def start(self, table_id: int, row_id: int, full: m.Row, snapshot_id: int) -> None:
+        """Start a row whose image has every column."""
+        known = self.tracker.table(table_id)
         definition = known.definition
         problem = inlining_problem(definition)
         assert problem is None, f"table {definition.table_id} takes no rows outside of files: {problem}"

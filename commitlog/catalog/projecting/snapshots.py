@@ -28,7 +28,7 @@ from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.named import named_by
 from commitlog.domain.model.nodes import NODE_NAME, NODE_PRIORITY
 from commitlog.domain.model.records.outcome_json import conflict_to_json
-from commitlog.domain.model.row_images import complete_row
+from commitlog.domain.model.row_images import complete_row, default_in_row
 from commitlog.domain.model.settings import NAME_LENGTH_LIMIT
 from commitlog.domain.state.sites import moves
 
@@ -180,7 +180,7 @@ class _ChangesetProjection:
         self.assigned = AssignedIds(outcome.assigned)
         self.given = NONE_GIVEN
         self.handled: dict[int, m.Row | None] | None = None
-        self.late: list[tuple[int, m.Effect, dict[int, m.RowValue]]] = []
+        self.late: list[tuple[int, int, dict[int, m.RowValue]]] = []
 
     def run(self) -> None:
         outcome, proposal = self.outcome, self.proposal
@@ -201,10 +201,16 @@ class _ChangesetProjection:
                     self.change_row(effect, image, made_before=True)
         for entry in self.objects.finish():
             self.changes_made[entry] = None
-        for table_id, effect, values in self.late:
-            columns = self.objects.tracker.table(table_id).definition.columns
-            row = {each.name: values[each.column_id] for each in columns if each.column_id in values}
-            self.rows.change(table_id, effect, row, self.snapshot_id, made_before=True)
+        for table_id, row_id, values in self.late:
+            # Nobody judges them by what came after them: they may have NULL where none may be any longer, as older rows do.
+            columns = self.tracker.table(table_id).definition.columns
+            added = {
+                each.column_id: default_in_row(each.type, each.initial_default)
+                for each in columns
+                if each.initial_default is not None
+            }
+            row = {each.name: values.get(each.column_id, added.get(each.column_id)) for each in columns}
+            self.rows.start(table_id, row_id, row, self.snapshot_id)
         self.buffer.add(
             "ducklake_snapshot",
             (
@@ -320,10 +326,10 @@ class _ChangesetProjection:
         assert table_id is not None
         if image is not None and effect.row_id is not None and self.objects.is_altered(table_id):
             # Where rows of the altered table go is made once all its alterations are known.
-            definition = self.objects.tracker.table(table_id).definition
+            definition = self.tracker.table(table_id).definition
             full = complete_row(definition, image, made_before=made_before)
             values = {each.column_id: full[each.name] for each in definition.columns}
-            self.late.append((table_id, effect.replace(ended_row_id=None), values))
+            self.late.append((table_id, effect.row_id, values))
             self.rows.change(table_id, effect.replace(row_id=None), None, self.snapshot_id, made_before=made_before)
         else:
             self.rows.change(table_id, effect, image, self.snapshot_id, made_before=made_before)
