@@ -95,11 +95,13 @@ class CatalogWatch:
 
     def _let_go(self) -> None:
         """Let another one lead. Only the lock knows whether this thread does, and how often, where it was interrupted."""
-        with suppress(RuntimeError):
-            while True:
-                self._leader.release()
         with self._changed:
+            if not self._leader.acquire(blocking=False):
+                return
             self._changed.notify_all()
+            with suppress(RuntimeError):
+                while True:
+                    self._leader.release()
 
     def _look(self, left_s: float) -> None:
         """See how far the catalog is; at first at once, then when there is something new to see."""

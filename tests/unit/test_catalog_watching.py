@@ -126,6 +126,18 @@ def test_wait_when_interrupted_before_it_looks_then_others_look(
         assert pool.submit(watch.wait_until, at(1), 1).result(60) == Shown(1, 1, 1, 1)
 
 
+def test_wait_when_it_is_there_already_then_those_for_whom_another_one_looks_are_not_woken(
+    watch: CatalogWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert watch.wait_until(at(0), 60) is not None
+    woken: list[bool] = []
+    monkeypatch.setattr(watch._changed, "notify_all", lambda: woken.append(True))
+    with ThreadPoolExecutor(1) as another:
+        assert another.submit(watch._leader.acquire).result(60)
+        assert watch.wait_until(at(0), 60) is not None
+    assert woken == []
+
+
 def test_wait_when_postgres_goes_away_then_everybody_is_told_and_the_next_one_listens_anew(
     watch: CatalogWatch, catalog: FakeCatalog
 ) -> None:
