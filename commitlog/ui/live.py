@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
+from commitlog.errors import CommitLogError
 from commitlog.ui.overview import newest_rows, overview_part
 from commitlog.ui.pulse import Beat
 from commitlog.ui.site import Site
@@ -31,10 +32,14 @@ class Live:
         if not listeners:
             return
         overview = event("overview", overview_part(self._site))
-        # What readers see by now, not what was decided in this second: they may be behind.
-        seq, rows = newest_rows(self._site)
+        # What readers see by now, not what was decided in this second: they may be behind, or away, as the overview tells.
+        try:
+            seq, rows = newest_rows(self._site)
+        except CommitLogError:
+            seq, rows = 0, ""
+        outcomes = event("outcome", rows)
         for listener in listeners:
-            listener[0].call_soon_threadsafe(self._offer, listener, overview, seq, event("outcome", rows))
+            listener[0].call_soon_threadsafe(self._offer, listener, overview, seq, outcomes)
 
     @property
     def is_full(self) -> bool:

@@ -220,6 +220,28 @@ def test_live_when_readers_are_behind_then_rows_are_sent_when_they_see_them(
         assert asyncio.run(looked()) == [[], [], [2, 1], [], newest, newest]
 
 
+def test_live_when_readers_are_away_then_the_overview_goes_on(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> Contents:
+        raise CatalogUnavailableError("postgresql://lake")
+
+    monkeypatch.setattr(log, "contents", away)
+    live = Live(Site(log, make_environment(log_name="main", pages=()), Pulse(log)))
+
+    async def looked() -> str:
+        stream = live.events()
+        await anext(stream)
+        await asyncio.to_thread(live.tell, Beat())
+        sent = await anext(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+        return sent
+
+    sent = asyncio.run(asyncio.wait_for(looked(), 60))
+    assert sent.startswith("event: overview\ndata: ")
+    assert "event: outcome" not in sent
+
+
 def test_live_when_somebody_does_not_keep_up_then_beats_are_left_out(log: InMemoryCommitLog) -> None:
     pulse = Pulse(log)
     live = Live(Site(log, make_environment(log_name="main", pages=()), pulse))
