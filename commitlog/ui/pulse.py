@@ -200,7 +200,7 @@ class Pulse:
                 visible=visible,
                 latency_p50_ms=_share(second.latencies_ms, 0.5),
                 latency_p99_ms=_share(second.latencies_ms, 0.99),
-                lag=sum(each.last - max(each.first - 1, self._head or 0) for each in self._unseen),
+                lag=self._unseen[-1].last - max(self._unseen[0].first - 1, self._head or 0) if self._unseen else 0,
                 lag_s=max(0.0, now_s - self._unseen[0].decided_s) if self._unseen else 0.0,
                 undecided=undecided,
                 undecided_s=max(0.0, now_s - self._sent[0][1]) if self._sent else 0.0,
