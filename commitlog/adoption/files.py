@@ -138,7 +138,6 @@ class SourceFiles(FileWriter):
 
     def delete_file(self, path: str, begin: int) -> list[tuple[int, int]]:
         """(position, snapshot) of the rows that a delete file deletes."""
-        self.check(path)
         since = SNAPSHOT_ID if SNAPSHOT_ID in self.names(path) else str(begin)
         return self._conn.execute(f"SELECT pos, {since} FROM read_parquet({file_text(path)}) ORDER BY 1").fetchall()
 
@@ -151,7 +150,6 @@ class SourceFiles(FileWriter):
         return self._numbers(path, ROW_ID)
 
     def _numbers(self, path: str, column: str) -> list[int] | None:
-        self.check(path)
         if column not in self.names(path):
             return None
         found = self._conn.execute(
@@ -161,6 +159,7 @@ class SourceFiles(FileWriter):
 
     def names(self, path: str) -> set[str]:
         """The names of what a file holds."""
+        self.check(path)
         return {row[0] for row in self._conn.execute(f"SELECT name FROM parquet_schema({file_text(path)})").fetchall()}
 
     # --- writing ------------------------------------------------------------------------------------------------------
