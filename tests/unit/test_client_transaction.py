@@ -277,3 +277,19 @@ def test_log_in_memory_when_it_is_closed_then_commits_nothing_as_a_real_one(log:
     with pytest.raises(LogUnavailableError, match="closed"):
         tx.commit()
     assert not rows(log)
+
+
+def test_rows_beside_alterations_of_their_table_then_each_has_the_columns_that_it_was_written_with(
+    tmp_path: Path,
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("k", {"id": "int64", "v": "varchar"}, primary_key=["id"])
+    with log.transaction() as tx:
+        tx.insert_row("k", {"id": 1, "v": "a"})
+        tx.alter("k").rename_column("v", "w")
+        tx.insert_row("k", {"id": 2, "w": "b"})
+        tx.alter("k").drop_column("w")
+        tx.alter("k").add_column("v", "int64", default="5")
+        tx.insert_row("k", {"id": 3, "v": 6})
+    assert log.table("k").scan().to_arrow().to_pylist() == [{"id": 1, "v": 5}, {"id": 2, "v": 5}, {"id": 3, "v": 6}]

@@ -25,6 +25,7 @@ from commitlog.client.access.memory_sites import HeldRows
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes
+from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import Column, TableDefinition, partition_text
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import complete_row
@@ -143,6 +144,7 @@ class MemoryContents:
     def _change(self, outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> None:
         assigned = AssignedIds(outcome.assigned)
         images = {each.change: each.row for each in outcome.resolutions if each.action is m.ResolutionAction.HANDLED}
+        altered: dict[int, TableDefinition] = {}
         for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
             if effect.skipped:
                 continue
@@ -157,12 +159,25 @@ class MemoryContents:
                 self._end_replaced(effect.object_id, change, snapshot_id)
             elif isinstance(change, m.Delete):
                 self._delete(change, snapshot_id)
+            elif isinstance(change, m.AlterTable):
+                assert effect.object_id is not None
+                then = altered.get(effect.object_id) or self._found(effect.object_id, snapshot_id)
+                altered[effect.object_id] = alter(then, change.alterations, partition_ids=given.partitions, came=True)
             elif isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow):
+                assert effect.object_id is not None
                 asked = None if isinstance(change, m.DeleteRow) else change.row
+                then = altered.get(effect.object_id) or self._found(effect.object_id, snapshot_id)
                 came = proposal.replicated is not None
-                self._change_row(effect, images.get(index, asked), snapshot_id, made_before=came)
+                self._change_row(effect, images.get(index, asked), snapshot_id, then, made_before=came)
         for effect, image in moves(outcome):
-            self._change_row(effect, image, snapshot_id, made_before=True)
+            assert effect.object_id is not None
+            then = self.definition_at(effect.object_id, snapshot_id)
+            self._change_row(effect, image, snapshot_id, then, made_before=True)
+
+    def _found(self, table_id: int, snapshot_id: int) -> TableDefinition:
+        """The definition of a table as the changeset of a snapshot found it, or has created it."""
+        versions = self._definitions[table_id]
+        return next((known for since, known in reversed(versions) if since < snapshot_id), versions[-1][1])
 
     def _add_file(
         self, table_id: int, file: m.DataFile, ids: FileIds, by: m.Proposal, snapshot_id: int, then: TableDefinition
@@ -187,15 +202,16 @@ class MemoryContents:
         for data_file_id in change.whole_files:
             self._files[data_file_id].until = snapshot_id
 
-    def _change_row(self, effect: m.Effect, image: m.Row | None, snapshot_id: int, *, made_before: bool) -> None:
+    def _change_row(
+        self, effect: m.Effect, image: m.Row | None, snapshot_id: int, then: TableDefinition, *, made_before: bool
+    ) -> None:
         assert effect.object_id is not None
         if effect.ended_row_id is not None:
             self._end_row(effect.object_id, effect.ended_row_id, snapshot_id)
         if effect.row_id is not None:
             assert image is not None
-            definition = self.definition_at(effect.object_id, snapshot_id)
-            row = complete_row(definition, image, made_before=made_before)
-            values = {column.column_id: row[column.name] for column in definition.columns}
+            row = complete_row(then, image, made_before=made_before)
+            values = {column.column_id: row[column.name] for column in then.columns}
             self._rows[effect.object_id].append(_Row(effect.row_id, values, snapshot_id))
 
     def _end_row(self, table_id: int, row_id: int, snapshot_id: int) -> None:
