@@ -189,11 +189,11 @@ class Pulse:
         with self._lock:
             now_s = self._clock_s()
             undecided = self._note_sent(sent, now_s)
-            while self._unseen and head is not None and self._unseen[0].last <= head:
-                self._unseen.popleft()
             second, self._second = self._second, _Second()
             visible = 0 if head is None or self._head is None else max(0, head - self._head)
             self._head = self._head if head is None else head
+            while self._unseen and self._unseen[0].last <= (self._head or 0):
+                self._unseen.popleft()
             found = Beat(
                 decided=second.decided,
                 committed=second.committed,

@@ -82,6 +82,9 @@ def test_beat_when_nobody_answers_then_the_head_stays_and_the_lag_grows(log: InM
     pulse.take(log.outcomes[-3])
     beat = pulse.beat(None)
     assert (beat.head, beat.visible, beat.lag) == (3, 0, 1)
+    pulse.beat(len(log.outcomes))
+    pulse.take(log.outcomes[-3])
+    assert pulse.beat(None).lag == 0
 
 
 def test_beat_when_readers_are_away_for_long_then_those_of_a_second_are_noted_together(
