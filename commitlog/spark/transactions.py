@@ -116,7 +116,8 @@ class SparkTransaction:
         to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
         self._table_paths[table] = to.path
         with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
-            rows = few_files(fit(df, to.definition), to.definition, self._log.settings.proposal_bytes_max)
+            bytes_max = self._log.access.settings.proposal_bytes_max
+            rows = few_files(fit(df, to.definition), to.definition, bytes_max)
             paths = write_rows(rows, to.definition, to.path)
         self._paths += paths
         if paths:

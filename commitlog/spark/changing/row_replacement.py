@@ -110,7 +110,7 @@ def _side_by_side(base: Base, parts: Sequence[_Part]) -> list[_Written]:
 
 
 def _written(base: Base, part: _Part) -> _Written:
-    rows = few_files(part.rows, base.definition, base.log.settings.proposal_bytes_max)
+    rows = few_files(part.rows, base.definition, base.log.access.settings.proposal_bytes_max)
     paths = write_rows(rows, base.definition, base.path)
     try:
         return paths, described(paths, base.definition, base.path, carry_row_ids=part.keeps_ids)

@@ -166,6 +166,6 @@ def _write_small(df: DataFrame, to: Target) -> Sequence[str] | None:
 
 def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> WrittenOutcome | None:
     with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
-        rows = few_files(fit(df, to.definition), to.definition, log.settings.proposal_bytes_max)
+        rows = few_files(fit(df, to.definition), to.definition, log.access.settings.proposal_bytes_max)
         paths = write_rows(rows, to.definition, to.path)
     return publish(log, to, paths, key=key, message=message)
