@@ -166,8 +166,13 @@ class _Saying:
         if name in self._made:
             return change
         columns = tuple(change.row)
+        if name in self._altered:
+            given = _names_given(self._altered[name])
+            columns = tuple(each for each in columns if fold(each) not in given)
         gone = self._sites.names.gone(self._named_before.get(name, name), columns, self._forwarded.replicated)
-        return change.replace(row={each: change.row[each] for each in columns if each not in gone}) if gone else change
+        if not gone:
+            return change
+        return change.replace(row={each: value for each, value in change.row.items() if each not in gone})
 
     def _leave_out(self, change: _OfTable) -> Iterator[m.Change]:
         if _name(change) not in self._left_out:
@@ -319,6 +324,12 @@ def _columns_in(change: _OfTable) -> tuple[str, ...]:
     steps = change.alterations if isinstance(change, m.AlterTable) else ()
     named = (name for step in steps for name in (step.name, *(key.column for key in step.partition_by or ())))
     return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+def _names_given(steps: Sequence[m.Alteration]) -> set[str]:
+    """The names that alterations give to columns."""
+    given = (step.new_name if step.column is None else step.column.name for step in steps)
+    return {fold(each) for each in given if each is not None}
 
 
 def _name(change: _OfTable) -> _Name:

@@ -616,6 +616,25 @@ def test_link_when_a_column_was_dropped_there_then_rows_come_without_it(
         assert rows == [{"id": number, "w": "y"} | ({} if new is None else {new: None}) for number in (1, 2)]
 
 
+@pytest.mark.parametrize("steps", [(adding("v"),), renamed(("w", "v"))], ids=["added", "renamed"])
+def test_link_when_a_transaction_gives_a_dropped_columns_name_anew_then_its_rows_come_with_the_values(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, steps: tuple[m.Alteration, ...]
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", {**COLUMNS, "w": "varchar"}, primary_key=["id"])
+    bring(a, b)
+    append(b, 1)
+    bring(b, a)
+    alter(a, m.Alteration(m.AlterOp.DROP_COLUMN, name="v"), table="k")
+    bring(a, b)
+    with a.transaction() as tx:
+        tx._add(m.AlterTable("main", "k", steps))
+        tx.insert_row("main.k", {"id": 1, "v": "kept"})
+    bring(a, b)
+    for log in (a, b):
+        assert [row["v"] for row in log.table("main.k").scan().to_arrow().to_pylist()] == ["kept"]
+
+
 def test_link_when_a_column_is_another_one_by_now_that_may_be_there_by_another_name_then_the_target_refuses_its_rows(
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
