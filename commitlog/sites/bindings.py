@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from commitlog.client import CommitLog
+from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.types import fold
@@ -20,6 +22,10 @@ from commitlog.sites.kept import outcome_if_kept
 
 _Meant = tuple[str, tuple[int, int]]
 """A column's name, or none for the table's own, and which table and column that is."""
+_End = tuple[int, tuple[int, int]]
+"""The snapshot that took a name from a column, and which table and column that was."""
+_ENDING = frozenset({m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_SCHEMA, m.ChangeKind.RENAME_TABLE})
+_LOOKED_AT = 500
 
 
 class _Now(NamedTuple):
@@ -40,6 +46,7 @@ class Bindings:
         self._target, self._target_node = target, target_node
         self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
         self._now: dict[tuple[str, str], _Now] = {}
+        self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], _End | None] = {}
 
     def look_anew(self) -> None:
         """Ask the target again, for it may have changed what names mean."""
@@ -54,60 +61,89 @@ class Bindings:
         return [(fold(of), fold(table)) for of, table, _ in self._tables() if fold(of) == schema]
 
     def is_dropped(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
-        """Whether the target has dropped a table since the last of its own snapshots that the maker of ``replicated`` knew, and
-        no other one has its name."""
-        seen = self._seen(name)
-        if seen.meant:
+        """Whether the target has dropped what the maker of ``replicated`` knew by a table's name, and no other one has that."""
+        if self._seen(name).meant:
             return False
-        known = self._meant(name, self._known_upto(replicated, seen.head))
-        return bool(known) and known[""][0] not in {table_id for _, _, table_id in self._tables()}
+        for ended_at in self._changed_by(name, _ENDING):
+            before = self._meant(name, ended_at - 1)
+            if before and self._since(name, {("", before[""])}, ended_at - 1, replicated) is None:
+                return all(table_id != before[""][0] for _, _, table_id in self._tables())
+        return False
 
     def _tables(self) -> list[tuple[str, str, int]]:
         return self._target.contents().tables(self._target.wait_for_snapshot())
 
-    def _known_upto(self, replicated: m.Replicated, head: int) -> int:
-        """The last of the target's own snapshots that the maker knew; -1 for none."""
-        return min(_ticks(replicated).get(self._target_node, 0) - 1, head)
-
     def unknown(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
         """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
         know by it; None when there is none."""
-        upto, now, known_by = self._seen(name)[:3]
-        if (replicated.node, columns) in known_by:
+        seen = self._seen(name)
+        if (replicated.node, columns) in seen.known_by:
             return None
         known = self._known[replicated.node, name]
-        asked = {(each, now[each]) for each in ("", *map(fold, columns)) if each in now} - known
+        asked = {(each, seen.meant[each]) for each in ("", *map(fold, columns)) if each in seen.meant} - known
+        since = self._since(name, asked, seen.head, replicated)
+        if since is None:
+            known |= asked
+            seen.known_by.add((replicated.node, columns))
+        return since
+
+    def _since(self, name: tuple[str, str], asked: set[_Meant], upto: int, replicated: m.Replicated) -> int | None:
+        """The last snapshot unknown to the maker that gave a name what it means at ``upto``; None when all is known."""
         ticks = _ticks(replicated)
-        left = asked and asked - self._meant(name, self._known_upto(replicated, upto)).items()
+        left = asked and asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
         while left:
             since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
             if not self._is_contained(since, ticks):
                 return since
             left, upto = left & self._meant(name, since - 1).items(), since - 1
-        known |= asked
-        known_by.add((replicated.node, columns))
         return None
 
     def gone(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> frozenset[str]:
-        """Which of some columns the target has dropped since the last of its own snapshots that the maker of ``replicated``
-        knew; none where one of them may be there by another name."""
-        head, now, _, _, known_gone = self._seen(name)
-        found = known_gone.get((replicated.node, columns))
+        """Which of some columns the maker of ``replicated`` knew, and the target has dropped without its knowledge; not those
+        that are there by another name."""
+        seen = self._seen(name)
+        found = seen.gone.get((replicated.node, columns))
         if found is None:
-            given = {fold(each): each for each in columns}
-            ticks, upto = _ticks(replicated), self._known_upto(replicated, head)
-            meant, live = self._meant(name, upto), set(now.values())
-            missing = {each for each in given if each not in now and each in meant and meant[each] not in live}
-            new = live - {now[each] for each in given if each in now} - set(meant.values()) if missing else ()
-            if any(self._is_contained(self._made_at(name, each, upto, head), ticks) for each in new):
-                missing.clear()
-            found = known_gone[replicated.node, columns] = frozenset(given[each] for each in missing)
+            missing = [each for each in columns if fold(each) not in seen.meant]
+            found = frozenset(each for each in missing if self._is_gone(name, fold(each), seen, replicated))
+            seen.gone[replicated.node, columns] = found
         return found
 
-    def _made_at(self, name: tuple[str, str], column: tuple[int, int], after: int, upto: int) -> int:
-        """Which snapshot made a column, or the table itself, that was not there after one and is after another."""
-        is_there = bisect_left(range(after + 1, upto), True, key=lambda at: column in self._meant(name, at).values())
-        return after + 1 + is_there
+    def _is_gone(self, name: tuple[str, str], column: str, seen: _Now, replicated: m.Replicated) -> bool:
+        key = name, column, frozenset(seen.meant.items())
+        if key not in self._ends:
+            self._ends[key] = self._end_of(name, column, seen)
+        end = self._ends[key]
+        if end is None:
+            return False
+        ended_at, meant = end
+        return (
+            meant not in seen.meant.values()
+            and not self._is_contained(ended_at, _ticks(replicated))
+            and self._since(name, {(column, meant)}, ended_at - 1, replicated) is None
+        )
+
+    def _end_of(self, name: tuple[str, str], column: str, seen: _Now) -> _End | None:
+        """Where the table lost its last column of a name that none has now; None when it never had one."""
+        for ended_at in self._changed_by(name, {m.ChangeKind.ALTER_TABLE}):
+            before = self._meant(name, ended_at - 1)
+            if before.get("") != seen.meant.get(""):
+                return None
+            if column in before:
+                return ended_at, before[column]
+        return None
+
+    def _changed_by(self, name: tuple[str, str], kinds: AbstractSet[m.ChangeKind]) -> Iterator[int]:
+        """The target's snapshots that changed a table by one of these kinds, the newest first."""
+        table, before = str(TableName(*name)), None
+        while True:
+            entries = self._target.history(_LOOKED_AT, before=before, table=table, verdict=m.Verdict.COMMITTED)
+            for entry in entries:
+                if entry.snapshot_id is not None and not kinds.isdisjoint(entry.change_kinds):
+                    yield entry.snapshot_id
+            if len(entries) < _LOOKED_AT:
+                return
+            before = entries[-1].seq
 
     def _seen(self, name: tuple[str, str]) -> _Now:
         found = self._now.get(name)

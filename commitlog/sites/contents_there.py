@@ -116,10 +116,9 @@ class _Saying:
             self._check_names(change.schema, change.table, _columns_in(change))
         if isinstance(change, m.DropTable):
             self._dropped.add(name)
-            if self._named_before.get(name, name) == name and self._sites.names.is_dropped(
-                name, self._forwarded.replicated
-            ):
-                change = change.replace(if_exists=True)
+            is_there = self._named_before.get(name, name) != name
+            gone = not is_there and self._sites.names.is_dropped(name, self._forwarded.replicated)
+            change = change.replace(if_exists=gone)
         elif isinstance(change, m.RenameTable):
             self._rename(change)
         else:

@@ -534,15 +534,26 @@ def test_links_when_both_sites_dropped_a_table_and_one_made_it_anew_then_that_st
     assert ids(a) == ids(b) == [2]
 
 
-def test_link_when_a_table_was_renamed_there_that_is_dropped_then_the_target_says_so(
+def test_link_when_a_table_was_dropped_there_by_a_site_that_had_only_been_told_of_it_then_goes_on(
     a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    for log in (b, a):
+        with log.transaction() as tx:
+            tx.drop_table("main.t")
+    assert bring(a, b).brought == 1
+    assert bring(a, b).brought == 0
+
+
+@pytest.mark.parametrize("if_exists", [False, True])
+def test_link_when_a_table_was_renamed_there_that_is_dropped_then_the_target_says_so(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, if_exists: bool
 ) -> None:
     append(b, 1)
     bring(b, a)
     with b.transaction() as tx:
         tx.rename_table("main.t", "u")
     with a.transaction() as tx:
-        tx.drop_table("main.t")
+        tx.drop_table("main.t", if_exists=if_exists)
     with pytest.raises(LinkStoppedError, match=r"table main\.t does not exist"):
         bring(a, b)
     assert ids(b, "main.u") == [1]
@@ -614,6 +625,35 @@ def test_link_when_a_column_was_dropped_there_then_rows_come_without_it(
     for log in (a, b, c):
         rows = sorted(log.table("main.k").scan().to_arrow().to_pylist(), key=lambda row: row["id"])
         assert rows == [{"id": number, "w": "y"} | ({} if new is None else {new: None}) for number in (1, 2)]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_link_when_a_column_was_dropped_there_by_a_site_that_had_only_been_told_of_it_then_rows_come_without_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, later: bool
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", {"id": "int64"} if later else COLUMNS, primary_key=["id"])
+    if later:
+        alter(a, adding("v"), table="k")
+    bring(a, b)
+    alter(b, m.Alteration(m.AlterOp.DROP_COLUMN, name="v"), table="k")
+    for number in (1, 2):
+        with a.transaction() as tx:
+            tx.insert_row("main.k", {"id": number, "v": "x"})
+        bring(a, b)
+        alter(b, adding(f"w{number}"), table="k")
+    assert b.table("main.k").scan().to_arrow().to_pylist() == [
+        {"id": number, "w1": None, "w2": None} for number in (1, 2)
+    ]
+    bring(b, a)
+    assert a.table("main.k").scan().to_arrow().to_pylist() == b.table("main.k").scan().to_arrow().to_pylist()
+    with a.transaction() as tx:
+        tx.alter("main.k").add_column("v", "varchar")
+        tx.insert_row("main.k", {"id": 3, "v": "kept"})
+    bring(a, b)
+    assert b.table("main.k").scan(where="id = 3").to_arrow().to_pylist() == [
+        {"id": 3, "w1": None, "w2": None, "v": "kept"}
+    ]
 
 
 @pytest.mark.parametrize("steps", [(adding("v"),), renamed(("w", "v"))], ids=["added", "renamed"])
