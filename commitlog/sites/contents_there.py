@@ -33,6 +33,8 @@ _OfTable = _Contents | m.CreateTable | m.DropTable | m.RenameTable | m.AlterTabl
 _OF_CONTENTS = (m.Append, m.Delete, m.InsertRow, m.UpdateRow, m.DeleteRow)
 _DEFINING = (m.DropTable, m.RenameTable, m.AlterTable)
 _LEAVE_OUT = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"),)
+_NOTHING = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value=None),)
+"""Alterations that do nothing where links bring a table."""
 
 
 class ContentsThere:
@@ -122,8 +124,20 @@ class _Saying:
         elif isinstance(change, m.RenameTable):
             self._rename(change)
         else:
-            self._altered.setdefault(name, []).extend(change.alterations)
+            steps = tuple(self._steps_there(change, name))
+            self._altered.setdefault(name, []).extend(steps)
+            change = change.replace(alterations=steps or _NOTHING)
         yield change
+
+    def _steps_there(self, change: m.AlterTable, name: _Name) -> Iterator[m.Alteration]:
+        """Its steps but for those about columns that were dropped there meanwhile; the target refuses one that renames such a
+        column, for rows come by the new name."""
+        given = _names_given(self._altered.get(name, ()))
+        for step in change.alterations:
+            is_renaming = step.op is m.AlterOp.RENAME_COLUMN
+            if is_renaming or step.name is None or fold(step.name) in given or not self._gone(name, (step.name,)):
+                yield step
+                given |= _names_given((step,))
 
     def _holds_others(self, change: m.DropSchema) -> bool:
         """Whether the target has tables in a schema of which who dropped it all knew nothing, or that links leave where they
@@ -162,16 +176,19 @@ class _Saying:
     def _without_gone(self, change: _Row, name: _Name) -> _Row:
         """A row without the values of columns that were dropped there meanwhile, as they go at its own site when links bring
         that."""
-        if name in self._made:
-            return change
         columns = tuple(change.row)
         if name in self._altered:
             given = _names_given(self._altered[name])
             columns = tuple(each for each in columns if fold(each) not in given)
-        gone = self._sites.names.gone(self._named_before.get(name, name), columns, self._forwarded.replicated)
+        gone = self._gone(name, columns)
         if not gone:
             return change
         return change.replace(row={each: value for each, value in change.row.items() if each not in gone})
+
+    def _gone(self, name: _Name, columns: tuple[str, ...]) -> frozenset[str]:
+        if name in self._made:
+            return frozenset()
+        return self._sites.names.gone(self._named_before.get(name, name), columns, self._forwarded.replicated)
 
     def _leave_out(self, change: _OfTable) -> Iterator[m.Change]:
         if _name(change) not in self._left_out:
@@ -272,7 +289,7 @@ class _Saying:
 
 def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> bool:
     """Whether the target took what a source says now, whatever files are called there, and but for what it left out, and for
-    values of columns that it had dropped."""
+    values and alterations of columns that it had dropped."""
     left_out = {_name(each) for each in taken if isinstance(each, m.AlterTable) and each.alterations == _LEAVE_OUT}
 
     def plain(changes: Sequence[m.Change]) -> list[m.Change]:
@@ -287,6 +304,9 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
 
 
 def _of_columns(said: m.Change, taken: m.Change | None) -> m.Change:
+    if isinstance(said, m.AlterTable) and isinstance(taken, m.AlterTable):
+        steps = tuple(each for each in said.alterations if each in taken.alterations)
+        return said.replace(alterations=steps or _NOTHING)
     if isinstance(said, (m.InsertRow, m.UpdateRow)) and isinstance(taken, (m.InsertRow, m.UpdateRow)):
         return said.replace(row={name: value for name, value in said.row.items() if name in taken.row})
     return said

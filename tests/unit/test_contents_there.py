@@ -675,6 +675,34 @@ def test_link_when_a_transaction_gives_a_dropped_columns_name_anew_then_its_rows
         assert [row["v"] for row in log.table("main.k").scan().to_arrow().to_pylist()] == ["kept"]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        (adding("w"),),
+        (adding("v"), m.Alteration(m.AlterOp.SET_COMMENT, name="v", comment="another one")),
+    ],
+    ids=["alone", "beside another", "made anew"],
+)
+def test_links_when_both_sites_dropped_a_column_then_both_go_on(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog, more: tuple[m.Alteration, ...]
+) -> None:
+    dropping = m.Alteration(m.AlterOp.DROP_COLUMN, name="v")
+    commented = m.Alteration(m.AlterOp.SET_COMMENT, name="v", comment="to be dropped")
+    alter(b, dropping)
+    alter(a, commented)
+    alter(a, dropping, *more)
+    assert (bring(a, b).brought, bring(a, b).brought) == (2, 0)
+    if adding("v") not in more:
+        assert bring(b, a).brought == 1
+    [there, here] = [log.table("main.t").at().definition for log in (b, a)]
+    assert [(each.name, each.comment) for each in there.columns] == [(each.name, each.comment) for each in here.columns]
+    c = site("c")
+    bring(b, c)
+    bring(a, c)
+    assert [each.name for each in c.table("main.t").at().definition.columns] == [each.name for each in here.columns]
+
+
 def test_link_when_a_column_is_another_one_by_now_that_may_be_there_by_another_name_then_the_target_refuses_its_rows(
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
