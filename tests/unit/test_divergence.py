@@ -111,7 +111,7 @@ def test_table_when_it_is_dropped_together_with_what_held_a_row_back_then_is_gon
         assert state_hash(load_state(dump_state(log._memory._state))) == state_hash(log._memory._new_decider().state)
 
 
-@pytest.mark.parametrize(
+ALTERED = pytest.mark.parametrize(
     ("alter", "left"),
     [
         (lambda steps: steps.rename_column("note", "remark"), {"remark": "kept"}),
@@ -120,6 +120,9 @@ def test_table_when_it_is_dropped_together_with_what_held_a_row_back_then_is_gon
         (lambda steps: steps.add_column("n", "int64", default=5), {"note": "kept", "n": 5}),
     ],
 )
+
+
+@ALTERED
 @pytest.mark.parametrize("is_first", [False, True])
 def test_a_row_when_it_stands_in_the_snapshot_that_alters_its_table_then_is_as_the_table_is(
     alter: Callable[[Any], Any], left: dict[str, Any], is_first: bool
@@ -147,6 +150,26 @@ def test_a_row_when_it_stands_in_the_snapshot_that_alters_its_table_then_is_as_t
         assert table.rows is not None
         assert table.rows.live["1"].image == {"id": 1, "mail": "ann"} | left
         assert state_hash(load_state(dump_state(log._memory._state))) == state_hash(log._memory._new_decider().state)
+
+
+@ALTERED
+def test_a_rival_when_it_stands_in_the_snapshot_that_alters_its_table_then_is_as_the_table_is(
+    alter: Callable[[Any], Any], left: dict[str, Any]
+) -> None:
+    a, b, c = site("a", 1), site("b", 2), site("c", 3)
+    with a.transaction() as tx:
+        tx.create_table("main.users", {"id": "int64", "mail": "varchar", "note": "varchar"}, primary_key=["id"])
+    settle(a, b, c)
+    for log, other in ((a, c), (b, a)):
+        with log.transaction() as tx:
+            tx.insert_row("main.users", {"id": 1, "mail": "of the first", "note": "kept"})
+        Link(log, other).run(follow=False)
+    with c.transaction() as tx:
+        alter(tx.alter("main.users"))
+        tx.update_row("main.users", {"id": 1}, {"id": 1, "mail": "of one who did not know the second"})
+    Link(c, a).run(follow=False)
+    assert a.table("main.users").scan().to_arrow().to_pylist() == [{"id": 1, "mail": "of the first"} | left]
+    assert state_hash(load_state(dump_state(a._memory._state))) == state_hash(a._memory._new_decider().state)
 
 
 @pytest.mark.parametrize("by", [0, 1])

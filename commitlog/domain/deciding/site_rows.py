@@ -12,7 +12,7 @@ from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Arriving, Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model.definitions import TableDefinition, quoted
-from commitlog.domain.model.row_images import complete_row
+from commitlog.domain.model.row_images import altered_row, complete_row
 from commitlog.domain.model.row_width import check_row_width
 from commitlog.domain.model.texts import check_name, check_text
 from commitlog.domain.state.claims import Claim
@@ -127,6 +127,10 @@ class ArrivingRow:
         if isinstance(self.change, m.UpdateRow):
             self._check_key_stays(self.change)
         key, settled = self.arrival.settle(self.plan.state, self.definition, rows, self.change)
+        standing, before_changeset = settled.standing, self.table.definition
+        if self.definition is not before_changeset and standing.image and standing.origin != self.change.origin:
+            image = altered_row(before_changeset, self.definition, standing.image)
+            settled = settled._replace(standing=standing._replace(image=image))
         self.plan.bounds.name_key(self.table, key)
         before = rows.live.get(key) or rows.held.get(key)
         if any(not rival.gone and rival.image is None for rival in settled.rivals):

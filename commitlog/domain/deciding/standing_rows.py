@@ -13,9 +13,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Arriving, Plan
 from commitlog.domain.deciding.row_overlay import OWN
-from commitlog.domain.model.definitions import TableDefinition
-from commitlog.domain.model.row_images import conformed_row
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.row_images import altered_row
 from commitlog.domain.state.claims import Claim, Claims, Place
 from commitlog.domain.state.index import TableState
 from commitlog.domain.state.row_keys import provided_value, shown_key
@@ -93,14 +91,6 @@ def _meets_held(plan: Plan, table_id: int) -> bool:
     table = plan.names.table_of_id(table_id)
     tables = [table, *(child for child, _ in plan.names.referrers(table))]
     return any(each.rows is not None and each.rows.held for each in tables)
-
-
-def _as_altered(before: TableDefinition, after: TableDefinition, image: m.Row) -> m.Row:
-    """A row that was held back as its table has it once the changeset has altered that: it stands again only then."""
-    names = {column.column_id: column.name for column in after.columns}
-    called = {fold(column.name): names.get(column.column_id) for column in before.columns}
-    named = [(called.get(fold(name)), value) for name, value in image.items()]
-    return conformed_row(after, {name: value for name, value in named if name is not None})
 
 
 class _Standing:
@@ -242,7 +232,8 @@ class _Standing:
             self._tell(m.ResolutionAction.HELD, place, row=image, ended_row_id=before.row_id)
         elif held is not None and stands:
             assert held.image is not None
-            image = _as_altered(table.definition, self.plan.names.newest_definition(table), held.image)
+            # It stands again only once the changeset has altered its table.
+            image = altered_row(table.definition, self.plan.names.newest_definition(table), held.image)
             row_id = self.plan.ids.rows(table, 1)
             self.plan.ids.inlined_rows(table)
             self._tell(m.ResolutionAction.RELEASED, place, row=image, row_id=row_id)

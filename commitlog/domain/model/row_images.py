@@ -20,6 +20,14 @@ def conformed_row(table: TableDefinition, row: Mapping[str, RowValue]) -> dict[s
     return complete_row(table, {name: value for name, value in row.items() if fold(name) in names}, made_before=True)
 
 
+def altered_row(before: TableDefinition, after: TableDefinition, row: Mapping[str, RowValue]) -> dict[str, RowValue]:
+    """The full image, once its table was altered, of a row that was made before that."""
+    names = {column.column_id: column.name for column in after.columns}
+    called = {fold(column.name): names.get(column.column_id) for column in before.columns}
+    named = [(called.get(fold(name)), value) for name, value in row.items()]
+    return conformed_row(after, {name: value for name, value in named if name is not None})
+
+
 def default_in_row(data_type: ColumnType, default: str) -> RowValue:
     """The value of a default as a row holds it: integers beyond 64 bits, and what is no number in JSON, as text."""
     value = default_value(data_type, default)
