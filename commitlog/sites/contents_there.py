@@ -103,8 +103,9 @@ class _Saying:
             elif isinstance(change, _DEFINING):
                 yield from self._define(change)
                 continue
-            elif isinstance(change, m.DropSchema) and self._holds_others(change):
-                change = change.replace(cascade=False)  # Then the target says that it is not empty.
+            elif isinstance(change, m.DropSchema):
+                # The target may have dropped it, too; where it holds others, it says that it is not empty.
+                change = change.replace(if_exists=True, cascade=change.cascade and not self._holds_others(change))
             yield change
 
     def _define(self, change: m.DropTable | m.RenameTable | m.AlterTable) -> Iterator[m.Change]:
@@ -314,7 +315,7 @@ def _of_columns(said: m.Change, taken: m.Change | None) -> m.Change:
 
 def _without_places(change: m.Change) -> m.Change:
     if isinstance(change, m.DropSchema):
-        return change.replace(cascade=True)
+        return change.replace(cascade=True, if_exists=True)
     if isinstance(change, m.DropTable):
         return change.replace(if_exists=True)
     if not isinstance(change, m.Append):

@@ -511,6 +511,18 @@ def test_links_when_both_sites_dropped_a_table_then_both_go_on(a: InMemoryCommit
     assert (bring(b, a).brought, bring(a, b).brought) == (0, 0)
 
 
+def test_links_when_both_sites_dropped_a_schema_then_both_go_on(a: InMemoryCommitLog, b: InMemoryCommitLog) -> None:
+    with a.transaction() as tx:
+        tx.create_schema("s")
+        tx.create_table("s.t", COLUMNS)
+    bring(a, b)
+    for log in (a, b):
+        with log.transaction() as tx:
+            tx.drop_schema("s", cascade=True)
+    assert (bring(b, a).brought, bring(a, b).brought) == (1, 1)
+    assert (bring(b, a).brought, bring(a, b).brought) == (0, 0)
+
+
 def test_links_when_both_sites_dropped_a_table_and_one_made_it_anew_then_that_stays_once_it_was_out_of_the_way(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
