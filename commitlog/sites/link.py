@@ -119,7 +119,7 @@ class Link:
             LinkStoppedError: the target refuses a change; its message names it, what it met, and the way on.
             OutcomeUnknownError: no answer in time; begun again, a link goes on where it was.
             SiteAwayTooLongError: the source's results were archived before they were brought.
-            TableNotBroughtError: something of a table's files cannot be brought.
+            TableNotBroughtError: something of a table cannot be brought.
         """
         self._told = told
         for outcomes in self._outcomes(follow):
