@@ -33,6 +33,7 @@ def run_relay(settings: Settings, *, stop: threading.Event, progress: RelayProgr
         FencedError: another relay gives the outcomes, before this one has heard that its turn is over.
         LogUnavailableError, RegistryUnavailableError: a server does not answer.
         LogRefusedError: Kafka does not let a topic be read, written or created.
+        LogIntegrityError: the results are not what they were, or something is of a newer version.
     """
     progress = RelayProgress() if progress is None else progress
     with Registry(settings) as registry:

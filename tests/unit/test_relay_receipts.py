@@ -1,0 +1,43 @@
+"""What of a log's receipts a relay gives to programs that use a schema registry."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis
+from commitlog.errors import LogIntegrityError
+from commitlog.log.codec import encode_genesis, encode_receipts
+from commitlog.log.codec.framing import HEADER_SIZE_BYTES, MARKER
+from commitlog.log.topics import border_topics_of
+from commitlog.relay.inward import Inward
+
+GENESIS = Genesis(b"L" * 16)
+RECEIPTS = encode_receipts([], log_id=b"L" * 16, partition=0)
+
+
+def given(value: bytes | None) -> list[bytes]:
+    """What is sent to the border of a message among the receipts."""
+    sent: list[bytes] = []
+    producer = SimpleNamespace(produce=lambda _, **record: sent.append(record["value"]))
+    of_message = {"value": value, "key": None, "headers": None, "topic": "l.receipts", "partition": 0, "offset": 7}
+    message = SimpleNamespace(**{name: partial(lambda told: told, each) for name, each in of_message.items()})
+    unused: Any = None
+    inward = Inward(Settings.load(log="l"), GENESIS, border_topics_of("l"), unused, unused, receipts_id=5)
+    inward._give_receipts(producer, message)  # type: ignore[arg-type]
+    return sent
+
+
+def test_receipts_when_others_wrote_among_them_then_only_these_are_given() -> None:
+    assert given(RECEIPTS) == [b"\0\0\0\0\x05" + RECEIPTS[HEADER_SIZE_BYTES:]]
+    for value in (b"somebody's", b"", None, encode_genesis(GENESIS)):
+        assert given(value) == []
+
+
+def test_receipts_when_they_are_of_a_newer_version_then_none_is_left_out() -> None:
+    with pytest.raises(LogIntegrityError, match="what this version does not know"):
+        given(MARKER + b"\xff" * HEADER_SIZE_BYTES)
