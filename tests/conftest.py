@@ -68,6 +68,8 @@ NewDatabase = Callable[[], AbstractContextManager[str]]
 
 # Logs in memory are for the tests of all folders.
 sys.path.insert(0, str(TESTS / "unit"))
+# Of what servers take to start, Java's second compiler is half, and few of them live to gain by it.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_report_header() -> str:
