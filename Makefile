@@ -104,7 +104,7 @@ check: lint types
 	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
 
 # The core's own tests pass in both forms; all others in the one that users have. Nothing runs beside what is timed; all else is
-# done by three workers, of whom each waits for servers half of the time (tests/conftest.py).
+# done by three workers, which keep two processors busy while servers start and stop (tests/conftest.py).
 test: chromium check compiled
 	@if $(BIN)/python hatch_build.py; then \
 	  echo "[test] pytest, mistakes planted in the core's sources, which the simulations have to find" && \

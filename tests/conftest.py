@@ -5,7 +5,7 @@ share the servers and nothing else: every test has its own log, database and lak
 
 `make test` runs with three workers: the tests of Spark are one's, with a broker and a PostgreSQL for them; those that start
 servers of their own, and those that compare with the stock client, are another's; all others that use servers are the third's.
-Each takes about as long, and waits for half of it.
+Each takes about as long, and waits for servers now and then.
 
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
