@@ -114,7 +114,7 @@ class Last(NamedTuple):
         """What a target has of a source, whose snapshots before ``next_tick`` it has; None when that is nothing."""
         last = target.access.last_by(writer_id_of(source))
         if last is None:
-            # What others have brought of the source came with all that it was made with.
+            # No link from the source has brought anything; others may have, of what it made.
             seq = target.access.taken_over_by(source, next_tick - 1)
             if seq is None:
                 return None

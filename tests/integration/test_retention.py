@@ -399,6 +399,14 @@ def test_results_when_created_anew_then_no_part_takes_them_for_the_log(small: Se
     assert decide(small, 1)[0].snapshot_id == 4
 
 
+def check_backed_up_and_restored(small: Settings, archive: Path) -> None:
+    """Of a log of three outcomes, whose topics are no more what they were."""
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    delete_topics(small, *topics_of(small.log)[:5])
+    run(small, "restore", "--from", str(archive))
+    assert decide(small, 2)[-1].snapshot_id == 5
+
+
 def test_proposals_when_created_anew_then_what_is_left_is_backed_up_and_restored(
     small: Settings, archive: Path
 ) -> None:
@@ -408,10 +416,7 @@ def test_proposals_when_created_anew_then_what_is_left_is_backed_up_and_restored
     create_topics(small, 2, small.proposal_bytes_max)
     with pytest.raises(LogLossError, match=r"the topic was made anew.*docs/retention\.md"), serving(small):
         pass
-    run(small, "backup", "--to", str(archive), "--range", RANGE)
-    delete_topics(small, *topics_of(small.log)[:5])
-    run(small, "restore", "--from", str(archive))
-    assert decide(small, 2)[-1].snapshot_id == 5
+    check_backed_up_and_restored(small, archive)
 
 
 def test_partitions_when_some_were_added_then_a_backup_is_restored_into_topics_as_they_were(
@@ -424,10 +429,7 @@ def test_partitions_when_some_were_added_then_a_backup_is_restored_into_topics_a
     wait_until(lambda: partition_counts(small, make_admin(small))[topic] == 5, "the partitions are there")
     with pytest.raises(ConfigurationError, match=r"has 5 partitions, .* has 2, .*docs/retention\.md"), serving(small):
         pass
-    run(small, "backup", "--to", str(archive), "--range", RANGE)
-    delete_topics(small, *topics_of(small.log)[:5])
-    run(small, "restore", "--from", str(archive))
-    assert decide(small, 2)[-1].snapshot_id == 5
+    check_backed_up_and_restored(small, archive)
 
 
 def test_restore_when_it_is_killed_then_nobody_serves_what_is_there(

@@ -14,7 +14,8 @@ from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
 from commitlog.domain.model.defining import inlining_problem
-from commitlog.domain.model.row_images import complete_row
+from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.row_images import complete_row, default_in_row
 
 _END_EARLIER = sql.SQL("""
     UPDATE {} AS r SET end_snapshot = e.snapshot_id
@@ -121,3 +122,14 @@ class RowProjection:
             self.files.add(table_id, ids, file, snapshot_id)
             for position, row_id in enumerate(row_ids):
                 self.buffer.add("flushed_rows", (table_id, row_id, ids.data_file_id, position))
+
+
+def row_since_altered(then: TableDefinition, now: TableDefinition, full: m.Row) -> m.Row:
+    """A full image, once its table was altered further. Nobody judges it by what came after it: it may have NULL where none may
+    be any longer, as older rows do."""
+    values = {column.column_id: full[column.name] for column in then.columns}
+    row: dict[str, m.RowValue] = {}
+    for column in now.columns:
+        added = None if column.initial_default is None else default_in_row(column.type, column.initial_default)
+        row[column.name] = values.get(column.column_id, added)
+    return row

@@ -18,17 +18,18 @@ from commitlog.catalog.projecting.expiry import ExpiryBySettings, expire
 from commitlog.catalog.projecting.files import FileProjection
 from commitlog.catalog.projecting.given_ids import NONE_GIVEN, AssignedIds, dropped_objects
 from commitlog.catalog.projecting.objects import ObjectProjection
-from commitlog.catalog.projecting.rows import RowProjection
+from commitlog.catalog.projecting.rows import RowProjection, row_since_altered
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projecting.tracking import Tracker
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.writing import Connection, CopyBuffer, shown_time_us, to_time
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.named import named_by
 from commitlog.domain.model.nodes import NODE_NAME, NODE_PRIORITY
 from commitlog.domain.model.records.outcome_json import conflict_to_json
-from commitlog.domain.model.row_images import complete_row, default_in_row
+from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.settings import NAME_LENGTH_LIMIT
 from commitlog.domain.state.sites import moves
 
@@ -180,7 +181,7 @@ class _ChangesetProjection:
         self.assigned = AssignedIds(outcome.assigned)
         self.given = NONE_GIVEN
         self.handled: dict[int, m.Row | None] | None = None
-        self.late: list[tuple[int, int, dict[int, m.RowValue]]] = []
+        self.late: list[tuple[int, int, TableDefinition, m.Row]] = []
 
     def run(self) -> None:
         outcome, proposal = self.outcome, self.proposal
@@ -201,16 +202,9 @@ class _ChangesetProjection:
                     self.change_row(effect, image, made_before=True)
         for entry in self.objects.finish():
             self.changes_made[entry] = None
-        for table_id, row_id, values in self.late:
-            # Nobody judges them by what came after them: they may have NULL where none may be any longer, as older rows do.
-            columns = self.tracker.table(table_id).definition.columns
-            added = {
-                each.column_id: default_in_row(each.type, each.initial_default)
-                for each in columns
-                if each.initial_default is not None
-            }
-            row = {each.name: values.get(each.column_id, added.get(each.column_id)) for each in columns}
-            self.rows.start(table_id, row_id, row, self.snapshot_id)
+        for table_id, row_id, then, full in self.late:
+            now = self.tracker.table(table_id).definition
+            self.rows.start(table_id, row_id, row_since_altered(then, now, full), self.snapshot_id)
         self.buffer.add(
             "ducklake_snapshot",
             (
@@ -328,8 +322,7 @@ class _ChangesetProjection:
             # Where rows of the altered table go is made once all its alterations are known.
             definition = self.tracker.table(table_id).definition
             full = complete_row(definition, image, made_before=made_before)
-            values = {each.column_id: full[each.name] for each in definition.columns}
-            self.late.append((table_id, effect.row_id, values))
+            self.late.append((table_id, effect.row_id, definition, full))
             self.rows.change(table_id, effect.replace(row_id=None), None, self.snapshot_id, made_before=made_before)
         else:
             self.rows.change(table_id, effect, image, self.snapshot_id, made_before=made_before)
