@@ -171,7 +171,5 @@ def pairs(rows: str) -> Iterator[tuple[int, int]]:
 
 def keyed(rows: str) -> Iterator[tuple[Any, ...]]:
     """Rows of one number or two, and a text."""
-    at = 0
-    while found := _KEYED.search(rows, at):
-        at = found.end()
+    for found in _KEYED.finditer(rows):
         yield (*(int(each) for each in found.groups()[:2] if each is not None), text_of(found[3]))

@@ -16,7 +16,7 @@ STARTUP_BYTES_MAX = 10_000
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 """A commit of 10,000 files is one text of a few megabytes."""
 
-QUERY, TERMINATE = b"Q", b"X"
+QUERY = b"Q"
 HEADER_BYTES = 5
 READY = b"Z\x00\x00\x00\x05"
 IDLE, IN_TRANSACTION, FAILED = b"I", b"T", b"E"
