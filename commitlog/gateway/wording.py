@@ -13,7 +13,6 @@ from commitlog.catalog.guard import INSTEAD, REFUSAL
 _BREAK = "\N{MIDDLE DOT}"
 _WORDS = {"primary key": "primary·key", "unique": "uni·que", "conflict": "con·flict", "concurrent": "con·current"}
 _ANY = re.compile("|".join(_WORDS), re.IGNORECASE)
-NOTHING_HAPPENED = "nothing was committed, and the files that were written for it are removed"
 NOT_HERE = (
     "This is not done through the gateway, and nothing of it was done. Use `commitlog submit`, commitlog.spark or Python "
     "for it; docs/duckdb-writers.md says what works here"
@@ -44,16 +43,22 @@ def _broken(found: re.Match[str]) -> str:
 
 def refusal_of_statement(text: str) -> str | None:
     """Why a statement that is no commit is not passed on; None for one that only reads, and for no clean-up."""
-    if _WRITES.match(text) is None:
-        return unretried(REFUSAL + INSTEAD["clean"]) if _CLEANS.search(text) is not None else None
-    named = _INSERTED.match(text.lstrip())
-    table = named[1].lower() if named else ""
+    if _WRITES.match(text) is not None:
+        named = _INSERTED.match(text.lstrip())
+        instead = _instead(named[1].lower() if named else "")
+    elif _CLEANS.search(text) is not None:
+        instead = INSTEAD["clean"]
+    else:
+        return None
+    return unretried(REFUSAL + instead)
+
+
+def _instead(table: str) -> str:
+    """What there is instead of a statement that writes to this table."""
     if table == "ducklake_metadata":
-        return unretried(REFUSAL + INSTEAD["option"])
+        return INSTEAD["option"]
     if table.startswith("ducklake_snapshot"):
-        return unretried(REFUSAL + INSTEAD["expire"])
+        return INSTEAD["expire"]
     if table == "ducklake_files_scheduled_for_deletion":
-        return unretried(REFUSAL + INSTEAD["clean"])
-    if table.startswith("ducklake_inlined_"):
-        return unretried(REFUSAL + FLUSH)
-    return unretried(REFUSAL + NOT_HERE)
+        return INSTEAD["clean"]
+    return FLUSH if table.startswith("ducklake_inlined_") else NOT_HERE
