@@ -51,14 +51,11 @@ class Appends:
     def given(self, table: SourceTable) -> list[GivenFile]:
         """The files of a table as the client wrote them."""
         folder = self._lake.folder(table.table_id)
-        return [
-            self._given(row, _file(self._base, self._batch, self._lake, table, row, folder), folder)
-            for row in self._rows(table)
-        ]
+        return [self._given(row, self._file(table, row, folder), folder) for row in self._rows(table)]
 
     def _rows(self, table: SourceTable) -> list[Row]:
-        rows = [row for row in self._batch.rows.get("data_file", ()) if row["table_id"] == table.table_id]
-        return [row for row in rows if row["end_snapshot"] is None]
+        rows = self._batch.rows.get("data_file", ())
+        return [row for row in rows if row["table_id"] == table.table_id and row["end_snapshot"] is None]
 
     def _given(self, row: Row, file: m.DataFile, folder: str) -> GivenFile:
         path = folder + file.path if file.path_is_relative else file.path
@@ -77,9 +74,9 @@ class Appends:
                 f"rows of table {table.schema}.{table.name}, which the same transaction creates and whose name is no folder's: "
                 "split it, so that the table is there when its rows are written"
             )
-        _check_ids(self._base, table, self._defined)
+        self._check_ids(table)
         folder = self._lake.folder(table.table_id)
-        given = [(row, _file(self._base, self._batch, self._lake, table, row, folder)) for row in rows]
+        given = [(row, self._file(table, row, folder)) for row in rows]
         files = tuple(file for found in self._looked_into(table, folder, target, given) for file in found)
         if files:
             yield m.Append(table.schema, table.name, files)
@@ -99,7 +96,7 @@ class Appends:
         the table will have, which had another name when it was written."""
         given = self._given(row, file, folder)
         metadata = footer_of(self._base, given.path)
-        _check_defaults(self._lake, table, metadata)
+        self._check_defaults(table, metadata)
         delete = self._own_deletes.get(row["data_file_id"])
         is_as_written = delete is None and not carries_own_rows(metadata)
         if is_as_written and (folder == target or not file.path_is_relative):
@@ -113,98 +110,88 @@ class Appends:
             return (file.replace(path=path.removeprefix(target)),)
         return tuple(written_anew(self._base, table, folder, target, given))
 
-
-def _file(base: Base, batch: Batch, lake: CommittedLake, table: SourceTable, row: Row, folder: str) -> m.DataFile:
-    name = f"{table.schema}.{table.name}"
-    if row["begin_snapshot"] != batch.snapshot_id or row["partial_max"] is not None:
-        raise NotUnderstoodError(f"file {row['path']} of table {name}, which holds rows of other snapshots")
-    if row["encryption_key"] is not None:
-        raise NotUnderstoodError(f"file {row['path']} of table {name} is encrypted: attach without ENCRYPTED")
-    if row["file_format"] != "parquet":
-        raise NotUnderstoodError(f"file {row['path']} of table {name} is {row['file_format']}, not Parquet")
-    path, is_relative = row["path"], row["path_is_relative"]
-    if not is_relative:
-        path, is_relative = relative_to(path, folder)
-    return m.DataFile(
-        path,
-        row["record_count"],
-        row["file_size_bytes"],
-        is_relative,
-        row["footer_size"],
-        statistics(lake.catalog, row, table),
-        partition_values(lake.catalog, row, table),
-        _mapping(base, batch, lake, row, table),
-    )
-
-
-def _mapping(
-    base: Base, batch: Batch, lake: CommittedLake, row: Row, table: SourceTable
-) -> tuple[m.MappedColumn, ...] | None:
-    if row["mapping_id"] is None:
-        return None
-    new = [each for each in batch.rows.get("name_mapping", ()) if each["mapping_id"] == row["mapping_id"]]
-    if not new:
-        return _known_mapping(base, lake, row, table)
-    if any(each["is_partition"] for each in new):
-        raise NotUnderstoodError(
-            f"file {row['path']}, of whose columns some are in its path: INSERT its rows from read_parquet"
+    def _file(self, table: SourceTable, row: Row, folder: str) -> m.DataFile:
+        name, catalog = f"{table.schema}.{table.name}", self._lake.catalog
+        if row["begin_snapshot"] != self._batch.snapshot_id or row["partial_max"] is not None:
+            raise NotUnderstoodError(f"file {row['path']} of table {name}, which holds rows of other snapshots")
+        if row["encryption_key"] is not None:
+            raise NotUnderstoodError(f"file {row['path']} of table {name} is encrypted: attach without ENCRYPTED")
+        if row["file_format"] != "parquet":
+            raise NotUnderstoodError(f"file {row['path']} of table {name} is {row['file_format']}, not Parquet")
+        path, is_relative = row["path"], row["path_is_relative"]
+        if not is_relative:
+            path, is_relative = relative_to(path, folder)
+        return m.DataFile(
+            path,
+            row["record_count"],
+            row["file_size_bytes"],
+            is_relative,
+            row["footer_size"],
+            statistics(catalog, row, table),
+            partition_values(catalog, row, table),
+            self._mapping(table, row),
         )
-    return name_mapping(lake.catalog, row, table)
 
-
-def _known_mapping(base: Base, lake: CommittedLake, row: Row, table: SourceTable) -> tuple[m.MappedColumn, ...]:
-    """The names of files with the same columns that were added before, by the id that they have in the catalog.
-
-    The client may know them by its own guess of that id, which means others there: so they are taken where they give each
-    field of the file to the column of its name, as the client does.
-    """
-    ids = [row["mapping_id"]]
-    of_tables = [each["table_id"] for each in base.rows("column_mapping", mapping_id=ids)]
-    known = CatalogRows({"name_mapping": base.rows("name_mapping", mapping_id=ids)})
-    found = name_mapping(known, row, table) or ()
-    held = {fold(name) for name in footer_of(base, lake.place(row)).schema.to_arrow_schema().names}
-    shared = held & {fold(column.name) for column in table.columns}
-    named = {(fold(each.source_name), fold(each.column)) for each in found}
-    if of_tables != [table.table_id] or named != {(name, name) for name in shared}:
-        raise NotUnderstoodError(
-            f"file {row['path']}, whose columns have the names of mapping {row['mapping_id']}: attach again and repeat"
-        )
-    return found
-
-
-def _check_defaults(lake: CommittedLake, table: SourceTable, metadata: Any) -> None:
-    """See that what a file does not hold is read as its transaction saw it."""
-    if not lake.is_new(table.table_id):
-        return
-    held = set(metadata.schema.to_arrow_schema().names)
-    for column in table.columns:
-        if column.initial_default is not None and column.name not in held:
+    def _mapping(self, table: SourceTable, row: Row) -> tuple[m.MappedColumn, ...] | None:
+        if row["mapping_id"] is None:
+            return None
+        new = [each for each in self._batch.rows.get("name_mapping", ()) if each["mapping_id"] == row["mapping_id"]]
+        if not new:
+            return self._known_mapping(table, row)
+        if any(each["is_partition"] for each in new):
             raise NotUnderstoodError(
-                f"table {table.schema}.{table.name} created, filled and given column {column.name} in one transaction: split "
-                "it, so that the table is there when it is altered"
+                f"file {row['path']}, of whose columns some are in its path: INSERT its rows from read_parquet"
             )
+        return name_mapping(self._lake.catalog, row, table)
 
+    def _known_mapping(self, table: SourceTable, row: Row) -> tuple[m.MappedColumn, ...]:
+        """The names of files with the same columns that were added before, by the id that they have in the catalog.
 
-# --- ids of columns, which the files name -----------------------------------------------------------------------------
+        The client may know them by its own guess of that id, which means others there: so they are taken where they give
+        each field of the file to the column of its name, as the client does.
+        """
+        base, ids = self._base, [row["mapping_id"]]
+        of_tables = [each["table_id"] for each in base.rows("column_mapping", mapping_id=ids)]
+        known = CatalogRows({"name_mapping": base.rows("name_mapping", mapping_id=ids)})
+        found = name_mapping(known, row, table) or ()
+        held = {fold(name) for name in footer_of(base, self._lake.place(row)).schema.to_arrow_schema().names}
+        shared = held & {fold(column.name) for column in table.columns}
+        named = {(fold(each.source_name), fold(each.column)) for each in found}
+        if of_tables != [table.table_id] or named != {(name, name) for name in shared}:
+            raise NotUnderstoodError(
+                f"file {row['path']}, whose columns have the names of mapping {row['mapping_id']}: attach again and repeat"
+            )
+        return found
 
+    def _check_defaults(self, table: SourceTable, metadata: Any) -> None:
+        """See that what a file does not hold is read as its transaction saw it."""
+        if not self._lake.is_new(table.table_id):
+            return
+        held = set(metadata.schema.to_arrow_schema().names)
+        for column in table.columns:
+            if column.initial_default is not None and column.name not in held:
+                raise NotUnderstoodError(
+                    f"table {table.schema}.{table.name} created, filled and given column {column.name} in one transaction: "
+                    "split it, so that the table is there when it is altered"
+                )
 
-def _check_ids(base: Base, table: SourceTable, defined: tuple[m.Change, ...]) -> None:
-    """See that the columns of a table that the commit defines get the ids that its files name them by."""
-    own = [each for each in defined if isinstance(each, m.CreateTable | m.AlterTable)]
-    changes = [each for each in own if (each.schema, each.table) == (table.schema, table.name)]
-    if not changes:
-        return
-    definition = base.definition(table.table_id)
-    try:
-        for change in changes:
-            definition = _changed(definition, change)
-    except InvalidChangeError:
-        return  # The log says so, in its own words.
-    if definition is None or _ids(table.columns) != _ids(definition.columns):
-        raise NotUnderstoodError(
-            f"table {table.schema}.{table.name} defined and filled in one transaction in a way that numbers its columns "
-            "otherwise than the log: split it, so that the table is as it shall be when its rows are written"
-        )
+    def _check_ids(self, table: SourceTable) -> None:
+        """See that the columns of a table that the commit defines get the ids that its files name them by."""
+        own = [each for each in self._defined if isinstance(each, m.CreateTable | m.AlterTable)]
+        changes = [each for each in own if (each.schema, each.table) == (table.schema, table.name)]
+        if not changes:
+            return
+        definition = self._base.definition(table.table_id)
+        try:
+            for change in changes:
+                definition = _changed(definition, change)
+        except InvalidChangeError:
+            return  # The log says so, in its own words.
+        if definition is None or _ids(table.columns) != _ids(definition.columns):
+            raise NotUnderstoodError(
+                f"table {table.schema}.{table.name} defined and filled in one transaction in a way that numbers its columns "
+                "otherwise than the log: split it, so that the table is as it shall be when its rows are written"
+            )
 
 
 def _changed(definition: TableDefinition | None, change: m.CreateTable | m.AlterTable) -> TableDefinition:
