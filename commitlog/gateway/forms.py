@@ -109,13 +109,14 @@ class Shape:
 
     Args:
         name: of the table.
-        columns: their names.
-        kinds: their types, as in `DUCKLAKE_COLUMNS`.
+        columns: their names and types, as in `DUCKLAKE_COLUMNS`.
     """
 
-    def __init__(self, name: str, columns: Sequence[str], kinds: Sequence[str]) -> None:
+    def __init__(self, name: str, columns: str) -> None:
+        named = [each.partition(":") for each in columns.split()]
+        kinds = [kind[0] for _, _, kind in named]
         self.name = name
-        self.columns = tuple(columns)
+        self.columns = tuple(column for column, _, _ in named)
         literals = (rf"(NULL|{_LITERALS[kind]})" for kind in kinds)
         self.row = re.compile(r"\([ \n]*+" + r",[ \n]*+".join(literals) + r"[ \n]*+\)")
         self._made: tuple[Callable[[str], Any], ...] = tuple(_MADE[kind] for kind in kinds)
@@ -137,15 +138,9 @@ _MADE: dict[str, Callable[[str], Any]] = {
     "b": "true".__eq__,
     "t": str,
 }
-INLINED_DELETE = Shape("inlined_delete", ("file_id", "row_id", "begin_snapshot"), "iii")
+INLINED_DELETE = Shape("inlined_delete", "file_id:i row_id:i begin_snapshot:i")
 _REFUSED = ("metadata", "macro", "macro_impl", "macro_parameters", "sort_info", "sort_expression")
-SHAPES = {
-    name: Shape(
-        name, [item.partition(":")[0] for item in text.split()], [item.partition(":")[2][0] for item in text.split()]
-    )
-    for name, text in DUCKLAKE_COLUMNS.items()
-    if name not in _REFUSED
-}
+SHAPES = {name: Shape(name, columns) for name, columns in DUCKLAKE_COLUMNS.items() if name not in _REFUSED}
 """The tables that a commit of rows and definitions writes to."""
 
 
