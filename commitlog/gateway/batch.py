@@ -80,17 +80,15 @@ class Batch:
 
     @property
     def uuids_and_paths(self) -> tuple[str, ...]:
-        """What no other batch has, sorted; empty where it makes nothing.
+        """What no other batch has; empty where it makes nothing.
 
         A file that is named by its whole path was there before, and other batches may add it as well.
         """
         return tuple(
-            sorted(
-                row[column]
-                for table, column in _UNIQUE
-                for row in self.rows.get(table, ())
-                if not table.endswith("_file") or row["path_is_relative"]
-            )
+            row[column]
+            for table, column in _UNIQUE
+            for row in self.rows.get(table, ())
+            if not table.endswith("_file") or row["path_is_relative"]
         )
 
 

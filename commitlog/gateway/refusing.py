@@ -53,12 +53,10 @@ def check_kinds(changes_made: str | None) -> None:
     if not kinds:
         raise NotUnderstoodError(f"a commit that calls its changes {_shown(changes_made or '')!r}")
     for kind in kinds:
+        if kind in _ADVICE:
+            raise _not_here(_ADVICE[kind])
         if kind not in _KINDS:
-            raise (
-                _not_here(_ADVICE[kind])
-                if kind in _ADVICE
-                else NotUnderstoodError(f"a commit of the kind {kind}, which the log does not know")
-            )
+            raise NotUnderstoodError(f"a commit of the kind {kind}, which the log does not know")
 
 
 def refusal(text: str, at: int, table: str) -> NotUnderstoodError:
