@@ -11,7 +11,6 @@ in the last of them:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +22,7 @@ from commitlog.adoption.files import SourceFiles, Written
 from commitlog.adoption.rowids import RowIds
 from commitlog.adoption.rows import Piece, RowHistory, TableRows
 from commitlog.adoption.source import SourceLake, find_obstacles
+from commitlog.client.ids import id_of_content
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model.definitions import FOREIGN_PATHS, Column
@@ -406,7 +406,7 @@ class Translation:
             extra=snapshot.extra if snapshot else None,
             created_at_ms=self._time_ms,
         )
-        proposal = proposal.replace(proposal_id=_proposal_id(self._time_ms, encode_proposal(proposal)))
+        proposal = proposal.replace(proposal_id=id_of_content(self._time_ms, encode_proposal(proposal)))
         encoded = encode_proposal(proposal)
         outcome = decide(
             self._state,
@@ -480,10 +480,3 @@ def _differing(source: tuple[SourceColumn, ...], made: tuple[Column, ...]) -> st
         if inner := _differing(column.children, found.children):
             return f"{column.name}.{inner}"
     return None if len(source) == len(made) else "(their number)"
-
-
-def _proposal_id(time_ms: int, content: bytes) -> bytes:
-    """A UUID version 7 of this time, the same for the same proposal."""
-    noise = int.from_bytes(hashlib.sha256(content).digest()[:10], "big")
-    value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (noise >> 62 & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)
-    return value.to_bytes(16, "big")

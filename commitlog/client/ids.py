@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import time
@@ -53,6 +54,12 @@ def id_at(time_ms: int, counter: int, noise: int) -> bytes:
     """The UUID version 7 of a time, a 12-bit counter and 62 bits of noise."""
     value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (counter & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)
     return value.to_bytes(16, "big")
+
+
+def id_of_content(time_ms: int, content: bytes) -> bytes:
+    """The UUID version 7 of a time that the same content has each time."""
+    noise = int.from_bytes(hashlib.sha256(content).digest()[:10], "big")
+    return id_at(time_ms, noise >> 62, noise)
 
 
 def as_proposal_id(value: Any) -> bytes:

@@ -7,7 +7,6 @@ understood, in its own words. That nobody knows the outcome is no refusal: the c
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import re
 import time
@@ -23,7 +22,7 @@ from uuid import UUID
 from commitlog.catalog.guard import WRITER_ROLE
 from commitlog.client import CommitLog
 from commitlog.client.files.removing import remove_files
-from commitlog.client.ids import id_at, new_proposal_id
+from commitlog.client.ids import id_of_content, new_proposal_id
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered_first
 from commitlog.domain import model as m
 from commitlog.errors import (
@@ -225,8 +224,7 @@ def identified(uniques: Iterable[str]) -> tuple[bytes, int]:
         return new_proposal_id(), now_ms
     # A client's clock may be ahead.
     made_ms = min(max(times), now_ms)
-    noise = int.from_bytes(hashlib.sha256("\n".join(named).encode()).digest()[:10], "big")
-    return id_at(made_ms, noise >> 62, noise), made_ms
+    return id_of_content(made_ms, "\n".join(named).encode()), made_ms
 
 
 def _once_kept(keeping: asyncio.Future[Path | None], act: Callable[[Path], object]) -> None:

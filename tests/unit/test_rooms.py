@@ -86,7 +86,7 @@ ROOMS = {
     ),
     **{f"client.{tool}": Room(_names("client.arguments domain errors")) for tool in ("arguments", "ids", "limits")},
     "adoption": Room(
-        _names("domain log.codec client.tables.partitions errors"),
+        _names("domain log.codec client.ids client.tables.partitions errors"),
         never=_names("confluent_kafka sqlalchemy psycopg pyspark"),
     ),
     "sites": Room(_names("client domain errors"), never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark")),
