@@ -87,6 +87,10 @@ class SourceTable:
     comment: str | None
     folder: str | None
 
+    def leaves(self) -> dict[int, tuple[str, str]]:
+        """By id, (dotted path, type) of what holds values."""
+        return {leaf_id: (path, kind) for column in self.columns for leaf_id, path, kind in column.leaves()}
+
     def partition_specs(self) -> tuple[m.PartitionSpec, ...]:
         """The partition keys by name."""
         names = {column.column_id: column.name for column in self.columns}

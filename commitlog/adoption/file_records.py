@@ -12,12 +12,12 @@ from commitlog.domain.model.definitions import PartitionKey
 
 def statistics(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.ColumnStatistics, ...]:
     """The bounds and counts of a data file's columns."""
-    leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
+    leaves = table.leaves()
     return tuple(
         m.ColumnStatistics(
-            leaves[told["column_id"]][0],
-            typed(leaves[told["column_id"]][1], told["min_value"]),
-            typed(leaves[told["column_id"]][1], told["max_value"]),
+            path,
+            typed(kind, told["min_value"]),
+            typed(kind, told["max_value"]),
             told["null_count"],
             told["value_count"],
             None if told["contains_nan"] is None else bool(told["contains_nan"]),
@@ -25,6 +25,7 @@ def statistics(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.Co
         )
         for told in catalog.of_file("file_column_stats", row["data_file_id"])
         if told["column_id"] in leaves
+        for path, kind in [leaves[told["column_id"]]]
     )
 
 

@@ -51,7 +51,6 @@ class FileWriter:
 
     def __init__(self, conn: duckdb.DuckDBPyConnection) -> None:
         self._conn = conn
-        self.written = 0
 
     def rewrite(
         self, path: str, target: str, table: SourceTable, positions: Sequence[int], row_ids: Sequence[int] | None
@@ -89,7 +88,7 @@ class FileWriter:
     def _copy(
         self, query: str, target: str, spec: str, paths: Mapping[str, int], table: SourceTable, carries: bool
     ) -> Written:
-        leaves = {leaf_id: (path, kind) for column in table.columns for leaf_id, path, kind in column.leaves()}
+        leaves = table.leaves()
         known = {path: leaves[leaf_id] for path, leaf_id in paths.items() if leaf_id in leaves}
         if carries:
             query = query.replace(_CARRIED, f", c.row_id AS {ROW_ID}")
@@ -108,13 +107,8 @@ class FileWriter:
         ).fetchone()
         assert found is not None
         os.replace(unfinished, target)
-        self.written += 1
         _, count, size, footer, statistics, _ = found
-        told = [
-            _statistics(*leaves[path], {name: values.get(name) for name in values})
-            for path, values in dict(statistics or {}).items()
-            if path in leaves
-        ]
+        told = [_statistics(*leaves[path], values) for path, values in dict(statistics or {}).items() if path in leaves]
         return Written(target, count, size, footer, tuple(told))
 
 
@@ -209,7 +203,7 @@ class SourceFiles(FileWriter):
 
     def write_gap(self, target: str, table: SourceTable, count: int) -> DataFile:
         """A file that stands for ``count`` rows that are gone: it holds none, and ends before anybody could see it."""
-        empty = tuple(ColumnStatistics(p, None, None, count, 0, False) for c in table.columns for _, p, _ in c.leaves())
+        empty = tuple(ColumnStatistics(path, None, None, count, 0, False) for path, _ in table.leaves().values())
         written = Written(target, 0)
         if self._write:
             columns = ", ".join(f"NULL::{c.sql_type} AS {quoted(c.name)}" for c in table.columns)

@@ -121,7 +121,7 @@ class SourceLake(CatalogRows):
 
     def metadata_table(self, name: str) -> str:
         """A table of the source's catalog, for SQL."""
-        return f"{quoted(_METADATA)}.{quoted(self.metadata_schema)}.{quoted(name)}"
+        return _qualified(self.metadata_schema, name)
 
     def inlined_deletes(self, table_id: int) -> list[tuple[int, int, int]]:
         """(data file, position, snapshot) of the rows that were deleted without a delete file."""
