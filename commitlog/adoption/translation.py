@@ -289,21 +289,21 @@ class Translation:
         self._appending.append(piece)
         if piece.file is None:
             return self._inlined_file(piece, table, start)
-        ids = self._tables[table.table_id].ids
         row = piece.file
-        carried = self._carried(piece, ids, start, source_ids)
+        carried = self._carried(piece, self._tables[table.table_id].ids, start, source_ids)
         lacks_defaults = self._lacks_defaults(piece, table)
         if piece.positions is None and not lacks_defaults and (carried is None or carried[0] == carried[1]):
             return self._as_it_is(piece, table)
-        positions = range(row["record_count"]) if piece.positions is None else piece.positions
+        given = None if carried is None else carried[1]
         target = self._target(table, f"{row['data_file_id']}-{piece.begin}")
+        values = partition_values(self._lake, row, table)
         if lacks_defaults:
-            given = None if carried is None else carried[1]
             written = self._files.write_seen(piece.begin, target, table, self._source_ids(piece), given)
-            return self._new_file(piece, written).replace(partition_values=partition_values(self._lake, row, table))
-        written = self._files.rewrite(piece.path, target, table, positions, None if carried is None else carried[1])
-        return self._new_file(piece, written).replace(name_mapping=name_mapping(self._lake, row, table),
-                       partition_values=partition_values(self._lake, row, table))  # fmt: skip
+            return self._new_file(piece, written).replace(partition_values=values)
+        positions = range(row["record_count"]) if piece.positions is None else piece.positions
+        written = self._files.rewrite(piece.path, target, table, positions, given)
+        mapping = name_mapping(self._lake, row, table)
+        return self._new_file(piece, written).replace(name_mapping=mapping, partition_values=values)
 
     def _lacks_defaults(self, piece: Piece, table: SourceTable) -> bool:
         """Whether rows are read as defaults of columns that came after them, in the transaction that created their table: a
