@@ -70,6 +70,16 @@ class CatalogFile:
     deleted: FrozenBitMap64
     name_mapping: tuple[MappedColumn, ...] | None
 
+    @property
+    def deleted_count(self) -> int:
+        """How many of its rows are deleted."""
+        return self.delete_count + len(self.deleted)
+
+    @property
+    def live_count(self) -> int:
+        """How many of its rows are not."""
+        return self.record_count - self.deleted_count
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:

@@ -73,7 +73,7 @@ def table_page(site: Site, request: Request) -> Response:
         columns=described_columns(found.definition),
         keys=_keys(found.definition),
         holding=holding,
-        files_shown=[(each, basename(each.path), _gone(each)) for each in holding.files[-FILES_SHOWN:][::-1]],
+        files_shown=[(each, basename(each.path)) for each in holding.files[-FILES_SHOWN:][::-1]],
         entries=entries[:HISTORY_SHOWN],
         history_max=HISTORY,
         writers=_writers(entries),
@@ -96,13 +96,9 @@ def _found(site: Site, name: TableName, at: int) -> CatalogTable:
 
 def held(files: Sequence[CatalogFile], rows_outside: int) -> Holding:
     """What files and the rows outside of them come to."""
-    deleted = sum(map(_gone, files))
-    rows = sum(each.record_count for each in files) - deleted + rows_outside
-    return Holding(files, rows, deleted, sum(each.file_size_bytes for each in files))
-
-
-def _gone(file: CatalogFile) -> int:
-    return file.delete_count + len(file.deleted)
+    rows = sum(each.live_count for each in files) + rows_outside
+    deleted, size_bytes = sum(each.deleted_count for each in files), sum(each.file_size_bytes for each in files)
+    return Holding(files, rows, deleted, size_bytes)
 
 
 def described_columns(definition: TableDefinition) -> list[tuple[Column, str]]:

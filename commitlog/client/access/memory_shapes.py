@@ -54,7 +54,7 @@ def table_shape(contents: Contents, named: Named, snapshot_id: int) -> TableShap
     table = contents.table_at(*named, snapshot_id)
     assert table is not None
     files = contents.files_at(table, snapshot_id)
-    in_files = sum(each.record_count - each.delete_count - len(each.deleted) for each in files)
+    in_files = sum(each.live_count for each in files)
     return TableShape(
         named,
         {each.column_id: (each.name, str(each.type), each.nullable) for each in table.definition.columns},

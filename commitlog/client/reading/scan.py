@@ -123,9 +123,7 @@ class Scan(Frames):
         """How many rows there are: without a filter what the catalog says, and no file is opened."""
         found = self._found
         if not self._conditions:
-            return len(found.rows) + sum(
-                each.record_count - each.delete_count - len(each.deleted) for each in found.files
-            )
+            return len(found.rows) + sum(each.live_count for each in found.files)
         return self._reader.count(self._file_rows()) + self.stored_count()
 
     def stored_count(self) -> int:

@@ -94,7 +94,7 @@ class Deletion:
         found: Mapping[int, FrozenBitMap64],
         whole_files: Sequence[int],
     ) -> None:
-        live = {each: files[each].record_count - files[each].delete_count - len(files[each].deleted) for each in found}
+        live = {each: files[each].live_count for each in found}
         limits = self._settings
         split = split_deletes(found, live, limits.inlined_positions_max, limits.changeset_positions_max)
         gone = {each: found[each] | _in_delete_file(files[each]) for each in split.in_files}
