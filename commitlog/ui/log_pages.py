@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -146,18 +146,19 @@ def outcome_page(site: Site, request: Request) -> Response:
     outcome = site.log.outcome_at(seq) if seq else None
     if outcome is None:
         raise HTTPException(404, f"there is no outcome {seq}: the log ends at {site.log.last_seq()}")
-    refusal = _refusal(site, outcome) if outcome.verdict is m.Verdict.REJECTED else None
+    proposal = outcome.proposal
+    changes, reads = ((), ()) if proposal is None else (proposal.changes, proposal.reads)
     return site.page(
         "outcome.html",
         outcome=outcome,
-        proposal=outcome.proposal,
+        proposal=proposal,
         proposal_id=None if outcome.proposal_id is None else format_id(outcome.proposal_id),
         decided_at=_time(outcome.decided_at_ms),
-        created_at=None if outcome.proposal is None else _time(outcome.proposal.created_at_ms),
-        changes=[] if outcome.proposal is None else list(_described_changes(outcome.proposal)),
-        reads=[] if outcome.proposal is None else [describe_read(each) for each in outcome.proposal.reads[:LISTED_MAX]],
-        tables=[] if outcome.proposal is None else _tables(outcome.proposal),
-        refusal=refusal,
+        created_at=None if proposal is None else _time(proposal.created_at_ms),
+        changes=[(describe_change(each), *_table_of(each)) for each in changes[:LISTED_MAX]],
+        reads=[describe_read(each) for each in reads[:LISTED_MAX]],
+        tables=list(dict.fromkeys(named for named in map(_table_of, changes) if None not in named)),
+        refusal=_refusal(site, outcome) if outcome.verdict is m.Verdict.REJECTED else None,
         listed_max=LISTED_MAX,
         last_seq=site.log.last_seq(),
     )
@@ -189,14 +190,9 @@ def _refusal(site: Site, outcome: m.Outcome) -> Refusal:
     return Refusal(wide, narrow, tried, unavailable, way_out(outcome), others)
 
 
-def _described_changes(proposal: m.Proposal) -> Iterator[tuple[str, str | None, str | None]]:
-    for change in proposal.changes[:LISTED_MAX]:
-        yield describe_change(change), getattr(change, "schema", None), getattr(change, "table", None)
-
-
-def _tables(proposal: m.Proposal) -> list[tuple[str, str]]:
-    named = [(getattr(each, "schema", None), getattr(each, "table", None)) for each in proposal.changes]
-    return list(dict.fromkeys((schema, table) for schema, table in named if schema is not None and table is not None))
+def _table_of(change: m.Change) -> tuple[str | None, str | None]:
+    """The schema and the name of the table that a change is about, as far as it names them."""
+    return getattr(change, "schema", None), getattr(change, "table", None)
 
 
 def _time(time_ms: int) -> datetime | None:

@@ -21,11 +21,10 @@ ROWS_TOLD_MAX = 20
 
 def overview_page(site: Site, request: Request) -> Response:
     """What happens now."""
-    contents = site.contents()
     return site.page(
         "overview.html",
         newest=NEWEST,
-        entries=contents.history(HistoryFilter(limit=NEWEST)),
+        entries=site.contents().history(HistoryFilter(limit=NEWEST)),
         head=site.head(),
         **measured(site),
     )

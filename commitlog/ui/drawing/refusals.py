@@ -14,6 +14,7 @@ from commitlog.catalog.history import HistoryEntry
 from commitlog.client.outcomes.describing import describe_changes
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import quoted
+from commitlog.ui.words import kinds
 
 _PROPOSED_Y, _LINE_Y, _FIRST_LANE_Y, _LANE_HEIGHT = 58, 126, 218, 76
 _ABOVE, _BESIDE = 34, 4
@@ -143,8 +144,10 @@ def draw_refusal(
 
 def _bar(shape: Shape, x: float, end: float, y: float, title: str, text: str, **more: Any) -> Bar:
     """A bar with its words above it, where they have room."""
-    words_x, words_end = (0.0, False) if shape.words_min is None else (x, False)
-    if shape.words_min is not None and x > shape.width - shape.words_min:
+    words_x, words_end = x, False
+    if shape.words_min is None:
+        words_x = 0.0
+    elif x > shape.width - shape.words_min:
         words_x, words_end = end + 12, True
     return Bar(x, y, end - x, title, text, words_x, y - _ABOVE, words_end, **more)
 
@@ -213,19 +216,12 @@ def _writer(shape: Shape, writer_id: str | None) -> str:
 
 
 def _met_text(outcome: m.Outcome, entry: HistoryEntry) -> str:
-    kinds = dict.fromkeys(
-        each.kind.value.replace("_", " ").lower()
-        for each in outcome.conflicts
-        if each.committed_snapshot_id == entry.snapshot_id
-    )
-    where = next(
-        (each.object for each in outcome.conflicts if each.committed_snapshot_id == entry.snapshot_id),
-        m.ConflictObject(),
-    )
+    met = [each for each in outcome.conflicts if each.committed_snapshot_id == entry.snapshot_id]
+    where = met[0].object if met else m.ConflictObject()
     table = "" if where.table is None else f" · {quoted(f'{where.schema}.{where.table}')}"
     file = "" if where.data_file_id is None else f" · file {where.data_file_id}"
     row = "" if where.row_key is None else f" · row {quoted(where.row_key)}"
-    return f"{', '.join(kinds)}{table}{file}{row}"
+    return f"{kinds(tuple(dict.fromkeys(each.kind.value for each in met)))}{table}{file}{row}"
 
 
 def _description(outcome: m.Outcome, proposal: m.Proposal, others: Sequence[HistoryEntry]) -> str:
