@@ -348,11 +348,11 @@ class ReadableLog:
             SnapshotNotFoundError: there is no such snapshot, or not any more.
             InvalidRequestError: the log is in memory.
         """
-        from commitlog.client.reading.duckdb_client import lake_connection
+        from commitlog.client.reading.duckdb_client import open_lake
 
         url = self._access.reader_url()
         self._contents_at(snapshot)
-        return lake_connection(url, snapshot)
+        return open_lake(url, snapshot)
 
     def contents(self) -> Contents:
         """What the tables hold, as far as readers see it by now."""

@@ -77,7 +77,7 @@ def environment(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attached(folder: Path, data_path: str, loaded: list[str]) -> Any:
-    connection = duckdb_client._connection("ducklake")
+    connection = duckdb_client.open_duckdb("ducklake")
 
     def load(extension: str) -> None:
         loaded.append(extension)

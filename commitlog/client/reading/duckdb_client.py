@@ -5,8 +5,7 @@ The extensions are taken from their wheels and nothing is fetched, so it works w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,19 +25,10 @@ if TYPE_CHECKING:
 LAKE = "lake"
 
 
-@contextmanager
 def open_lake(
     database_url: str, snapshot_id: int | None = None, *, may_write: bool = False
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """As `lake_connection`, closed at the end of the block."""
-    with lake_connection(database_url, snapshot_id, may_write=may_write) as connection:
-        yield connection
-
-
-def lake_connection(
-    database_url: str, snapshot_id: int | None = None, *, may_write: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """A connection whose default catalog is the lake.
+    """A connection whose default catalog is the lake; a ``with`` block closes it at its end.
 
     Args:
         database_url: the catalog's, for a login that may read it.
@@ -51,7 +41,7 @@ def lake_connection(
     """
     with closing(Catalog(database_url)) as catalog:
         data_path = catalog.data_path()
-    connection = _connection("postgres_scanner", "ducklake")
+    connection = open_duckdb("postgres_scanner", "ducklake")
     try:
         reach_files(connection, data_path, lambda extension: _load(connection, extension_file(extension)))
         how = [] if may_write else ["READ_ONLY"]
@@ -77,18 +67,12 @@ def attach_statement(database_url: str, *, may_write: bool = False) -> str:
     return f"ATTACH 'ducklake:postgres:{quoted(make_conninfo('', **options))}' AS {LAKE}{read_only};"
 
 
-@contextmanager
-def open_duckdb(*extensions: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection in memory with these extensions, closed at the end of the block.
+def open_duckdb(*extensions: str) -> duckdb.DuckDBPyConnection:
+    """A connection in memory with these extensions; a ``with`` block closes it at its end.
 
     Raises:
         ConfigurationError: DuckDB or one of its extensions is not installed.
     """
-    with _connection(*extensions) as connection:
-        yield connection
-
-
-def _connection(*extensions: str) -> duckdb.DuckDBPyConnection:
     try:
         import duckdb
     except ImportError as error:
