@@ -117,13 +117,8 @@ def checked_ids(what: str, given: Any) -> tuple[int, ...]:
     return tuple(checked_count(f"each of {what}", each) for each in checked_items(what, ids, Integral, "ids"))
 
 
-def checked_positions(given: Any) -> tuple[int, ...]:
-    """Positions of rows in a file."""
-    return checked_ids("the positions of a file", given)
-
-
 def checked_version(row_time_us: Any, origin: Any) -> tuple[int | None, RowOrigin | None]:
-    """The time and the origin of a row\'s version."""
+    """The time and the origin of a row's version."""
     is_whole = isinstance(row_time_us, Integral) and not isinstance(row_time_us, bool)
     if row_time_us is not None and not is_whole:
         raise InvalidRequestError(f"row_time_us must be microseconds since 1970, not {shown(row_time_us)}")

@@ -16,7 +16,6 @@ from commitlog.client.arguments import (
     checked_ids,
     checked_items,
     checked_mapping,
-    checked_positions,
     checked_properties,
     checked_schema,
     checked_text,
@@ -36,10 +35,7 @@ from commitlog.client.tables.views import checked_view
 from commitlog.client.writing.rows import RowData, rows_or_files
 from commitlog.domain import model as m
 from commitlog.domain.model.values import row_positions
-from commitlog.errors import (
-    InvalidChangeError,
-    InvalidRequestError,
-)
+from commitlog.errors import InvalidChangeError, InvalidRequestError
 
 ON_CONFLICT = "on_conflict"
 
@@ -176,14 +172,10 @@ class Changeset(TablesInSight):
         """
         name = parse_table_name(table)
         given = rows_or_files(data, files)
-        bring_by = checked_outside(outside)
+        bring_by = checked_outside(outside, of_rows=not isinstance(given, tuple))
         if isinstance(given, tuple):
             self._add(m.Append(name.schema, name.name, self._brought(name, given, bring_by)))
             return
-        if bring_by is not None:
-            raise InvalidRequestError(
-                f"outside={outside!r} is for files=[...]: rows are written into the table's folder"
-            )
         from commitlog.client.writing.appending import RowAppend
 
         self._check_open()
@@ -230,7 +222,9 @@ class Changeset(TablesInSight):
             "positions", {} if positions is None else positions, "data file ids to positions of rows"
         )
         rows = [
-            m.PositionDelete(checked_count("a data file id", file), row_positions(checked_positions(rows)))
+            m.PositionDelete(
+                checked_count("a data file id", file), row_positions(checked_ids("the positions of a file", rows))
+            )
             for file, rows in by_file.items()
         ]
         self._add(m.Delete(name.schema, name.name, tuple(rows), deleted, checked_ids("whole_files", whole_files)))

@@ -20,10 +20,7 @@ from commitlog.client.tables.values import row_of
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold
-from commitlog.errors import (
-    InvalidRequestError,
-    TableNotFoundError,
-)
+from commitlog.errors import InvalidRequestError, TableNotFoundError
 
 
 class TransactionOptions(NamedTuple):

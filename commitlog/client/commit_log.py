@@ -251,7 +251,8 @@ class CommitLog(ReadableLog):
                 raise InvalidRequestError(
                     f"append relies on nothing that was read: use log.transaction({name}=...) instead"
                 )
-        given, bring_by = rows_or_files(data, files), checked_outside(outside)
+        given = rows_or_files(data, files)
+        bring_by = checked_outside(outside, of_rows=not isinstance(given, tuple))
         check_attempts(attempts)
         keys = partition_specs(partition_by)
         if not checked_flag("create", create) and keys:
@@ -265,10 +266,6 @@ class CommitLog(ReadableLog):
                 return first
             appended = FileAppend(parsed, given, bring_by, create, keys)
             return append_at_known(self, self._newest_known(parsed), appended, attempts, options)
-        if bring_by is not None:
-            raise InvalidRequestError(
-                f"outside={outside!r} is for files=[...]: rows are written into the table's folder"
-            )
         from commitlog.client.writing.appending import RowAppend
 
         self.claim_data_path()

@@ -21,14 +21,16 @@ from commitlog.errors import DataFileError, InvalidRequestError
 COPY, MOVE, REFERENCE = "copy", "move", "reference"
 
 
-def checked_outside(outside: Any) -> str | None:
+def checked_outside(outside: Any, *, of_rows: bool) -> str | None:
     """What is to become of files from outside; None is for the table to say.
 
     Raises:
-        InvalidRequestError: it is none of the three.
+        InvalidRequestError: it is none of the three, or said ``of_rows``.
     """
     if outside is not None and not (isinstance(outside, str) and outside in (COPY, MOVE, REFERENCE)):
         raise InvalidRequestError(f"outside is 'copy', 'move' or 'reference', not {shown(outside)}")
+    if of_rows and outside is not None:
+        raise InvalidRequestError(f"outside={outside!r} is for files=[...]: rows are written into the table's folder")
     return outside
 
 
