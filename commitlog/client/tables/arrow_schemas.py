@@ -12,7 +12,7 @@ from commitlog.errors import DataFileError
 WHOLE_NUMBERS = pa.decimal128(38, 0)
 """Of 128 bits, of which the largest have a digit more than this type says. DuckDB gives and takes them so; decimal256 neither
 it nor Polars takes at all."""
-_PLAIN = {
+PLAIN = {
     "boolean": pa.bool_(),
     "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(), "int128": WHOLE_NUMBERS,
     "uint8": pa.uint8(), "uint16": pa.uint16(), "uint32": pa.uint32(), "uint64": pa.uint64(),
@@ -51,7 +51,7 @@ def arrow_type(column: Column) -> pa.DataType:
             return pa.map_(inner[0], inner[1])
         case "decimal":
             return pa.decimal128(column.type.precision, column.type.scale)
-    found = _PLAIN.get(column.type.name)
+    found = PLAIN.get(column.type.name)
     if found is None:
         raise DataFileError(
             f"column {column.name} is a {column.type}, which Arrow has no type for: leave it out (columns=[...]), or read "

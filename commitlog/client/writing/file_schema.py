@@ -6,35 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from commitlog.client.tables.arrow_schemas import PLAIN
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS
 from commitlog.errors import DataFileError
 
 _FIELD_ID = "PARQUET:field_id"
+_UNWRITTEN = ("int128", "uint128", "timetz", "interval")
 _PLAIN: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "uint8": pa.uint8(),
-    "uint16": pa.uint16(),
-    "uint32": pa.uint32(),
-    "uint64": pa.uint64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "date": pa.date32(),
-    "time": pa.time64("us"),
-    "timestamp": pa.timestamp("us"),
+    **{name: data_type for name, data_type in PLAIN.items() if name not in _UNWRITTEN},
     "timestamp_s": pa.timestamp("us"),
-    "timestamp_ms": pa.timestamp("ms"),
-    "timestamp_ns": pa.timestamp("ns"),
-    "timestamptz": pa.timestamp("us", tz="UTC"),
-    "varchar": pa.string(),
-    "json": pa.string(),
-    "blob": pa.binary(),
     "uuid": pa.uuid(),
 }
+"""The types in which columns are read, but for those that Parquet has otherwise, or Arrow does not write."""
 
 
 def file_schema(columns: Sequence[Column]) -> pa.Schema:
