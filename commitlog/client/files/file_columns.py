@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from commitlog.client.files.column_statistics import BoundsReader, bounds_reader
-from commitlog.client.tables.arrow_types import fields_of, fits, is_list, leaf_count
+from commitlog.client.tables.arrow_types import fields_of, fits, has_shape, leaf_count, shown_type
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import ColumnType, fold
+from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 
 ROW_ID, ROW_ID_FIELD = "_ducklake_internal_row_id", 2147483540
@@ -179,19 +179,15 @@ def _strangers(fields: list[pa.Field], table: TableDefinition, *, by_id: bool) -
 def _misfits(column: Column, field: pa.Field, where: str, *, by_id: bool) -> Iterator[str]:
     inner = list(fields_of(field.type))
     expected = column.type
-    if not inner and not column.children:
-        if not fits(expected, field.type):
-            yield f"column {where}: expected {expected}, found {_shown(field.type)}"
-        return
-    if not _same_shape(expected, field.type):
-        yield f"column {where}: expected {expected}, found {_shown(field.type)}"
-        return
-    if expected.name == "struct":
+    is_nested = bool(inner or column.children)
+    if not (has_shape(expected, field.type) if is_nested else fits(expected, field.type)):
+        yield f"column {where}: expected {expected}, found {shown_type(field.type)}"
+    elif expected.name == "struct":
         yield from _struct_misfits(column, inner, where, by_id=by_id)
-        return
-    for child, child_field in zip(column.children, inner, strict=True):
-        yield from _id_misfit(child, child_field, f"{where}.{child.name}")
-        yield from _misfits(child, child_field, f"{where}.{child.name}", by_id=by_id)
+    else:
+        for child, child_field in zip(column.children, inner, strict=True):
+            yield from _id_misfit(child, child_field, f"{where}.{child.name}")
+            yield from _misfits(child, child_field, f"{where}.{child.name}", by_id=by_id)
 
 
 def _struct_misfits(column: Column, inner: list[pa.Field], where: str, *, by_id: bool) -> Iterator[str]:
@@ -214,16 +210,6 @@ def _id_misfit(child: Column, field: pa.Field, where: str) -> Iterator[str]:
     field_id = _field_id(field)
     if field_id is not None and field_id != child.column_id:
         yield f"column {where} has field id {field_id}, expected {child.column_id}"
-
-
-def _same_shape(expected: ColumnType, found: pa.DataType) -> bool:
-    shapes = {"struct": pa.types.is_struct, "map": pa.types.is_map, "list": is_list}
-    return expected.name in shapes and bool(shapes[expected.name](found))
-
-
-def _shown(found: pa.DataType) -> str:
-    text = str(found)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _mapping(column: Column, field: pa.Field, source_name: str | None = None, *, by_id: bool) -> MappedColumn:

@@ -114,6 +114,18 @@ def is_list(data_type: pa.DataType) -> bool:
     )
 
 
+def has_shape(expected: ColumnType, found: pa.DataType) -> bool:
+    """Whether an Arrow type is nested as a column's type is."""
+    shapes = {"struct": pa.types.is_struct, "map": pa.types.is_map, "list": is_list}
+    return expected.name in shapes and bool(shapes[expected.name](found))
+
+
+def shown_type(data_type: pa.DataType) -> str:
+    """A type for a message."""
+    text = str(data_type)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def fields_of(data_type: pa.DataType) -> Iterator[Any]:
     """The fields inside a nested type, by their roles in DuckLake's order: a map's key comes before its value."""
     if pa.types.is_struct(data_type):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from commitlog.client.files.file_columns import FlatColumn, flat_columns
 from commitlog.client.tables.arrow_columns import by_name, conformed, is_checked, missing
-from commitlog.client.tables.arrow_types import fields_of, is_list, type_text
+from commitlog.client.tables.arrow_types import fields_of, has_shape, shown_type, type_text
 from commitlog.client.writing.file_schema import bounded_columns, file_schema
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, can_widen, fold, parse_type
@@ -23,7 +23,6 @@ from commitlog.errors import DataFileError
 KEPT_MAX = 64
 _NAIVE_TIMES = TIMESTAMPS - {"timestamptz"}
 _TEXTS = frozenset({"varchar", "json"})
-_SHAPES = {"struct": pa.types.is_struct, "map": pa.types.is_map, "list": is_list}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +155,11 @@ def _twice(names: list[str]) -> list[str]:
 def _misfits(column: Column, found: pa.DataType, where: str) -> Iterator[str]:
     if pa.types.is_null(found):
         return
-    shape = _SHAPES.get(column.type.name)
     inner = list(fields_of(found))
-    if shape is None or not shape(found):
-        if inner or shape is not None or not _takes(column.type, found):
-            hint = "; cast it first" if not inner and shape is None else ""
-            yield f"column {where}: expected {column.type}, found {_shown(found)}{hint}"
+    is_nested = bool(inner or column.children)
+    if not (has_shape(column.type, found) if is_nested else _takes(column.type, found)):
+        hint = "" if is_nested else "; cast it first"
+        yield f"column {where}: expected {column.type}, found {shown_type(found)}{hint}"
     elif column.type.name == "struct":
         yield from _struct_misfits(column, inner, where)
     else:
@@ -194,8 +192,3 @@ def _takes(expected: ColumnType, found: pa.DataType) -> bool:
     if (given.name, expected.name) == ("varchar", "uuid") or (given.name in _NAIVE_TIMES and expected.name == "date"):
         return True
     return any(given.name in kind and expected.name in kind for kind in (_NAIVE_TIMES, _TEXTS, {"decimal"}))
-
-
-def _shown(found: pa.DataType) -> str:
-    text = str(found)
-    return text if len(text) <= 80 else text[:77] + "..."
