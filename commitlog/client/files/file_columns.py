@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from commitlog.client.files.column_statistics import BoundsReader, bounds_reader
-from commitlog.client.tables.arrow_types import fields_of, fits, has_shape, leaf_count, shown_type
+from commitlog.client.tables.arrow_types import field_id, fields_of, fits, has_shape, leaf_count, shown_type
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import fold
@@ -25,7 +25,6 @@ ROW_ID, ROW_ID_FIELD = "_ducklake_internal_row_id", 2147483540
 
 KEPT_MAX = 64
 
-_FIELD_ID = b"PARQUET:field_id"
 _ARROW_SCHEMA = b"ARROW:schema"
 _LIST_CHILD = "list"
 """What the stock client calls the element of a list in a mapping by name."""
@@ -88,7 +87,7 @@ def file_columns(place: str, metadata: Any, table: TableDefinition, *, carries_r
 
 
 def _columns(place: str, schema: pa.Schema, table: TableDefinition, carries_row_ids: bool) -> FileColumns:
-    fields = [each for each in schema if not (carries_row_ids and _field_id(each) == ROW_ID_FIELD)]
+    fields = [each for each in schema if not (carries_row_ids and field_id(each) == ROW_ID_FIELD)]
     pairs = _matched(place, pa.schema(fields), table)
     without = [name for field in fields for name in _without_id(field, field.name)]
     if without and len(fields) < len(schema):
@@ -111,17 +110,12 @@ def flat_columns(schema: pa.Schema, columns: Mapping[str, Column]) -> Iterator[F
         leaf += leaf_count(field.type)
 
 
-def _field_id(field: pa.Field) -> int | None:
-    value = (field.metadata or {}).get(_FIELD_ID)
-    return None if value is None or int(value) < 0 else int(value)
-
-
 def _has_ids(fields: Iterable[pa.Field]) -> bool:
-    return any(_field_id(field) is not None for field in fields)
+    return any(field_id(field) is not None for field in fields)
 
 
 def _without_id(field: pa.Field, where: str) -> Iterator[str]:
-    if _field_id(field) is None:
+    if field_id(field) is None:
         yield where
     for inner in fields_of(field.type):
         yield from _without_id(inner, f"{where}.{inner.name}")
@@ -153,8 +147,8 @@ def _matched(place: str, schema: pa.Schema, table: TableDefinition) -> list[tupl
 
 def _column_of(field: pa.Field, table: TableDefinition, *, by_id: bool) -> Column | None:
     if by_id:
-        field_id = _field_id(field)
-        return next((column for column in table.columns if column.column_id == field_id), None)
+        found = field_id(field)
+        return next((column for column in table.columns if column.column_id == found), None)
     return next((column for column in table.columns if fold(column.name) == fold(field.name)), None)
 
 
@@ -165,11 +159,10 @@ def _strangers(fields: list[pa.Field], table: TableDefinition, *, by_id: bool) -
     if by_id:
         known = ", ".join(f"{column.name}={column.column_id}" for column in table.columns[:20])
         for field in fields:
-            field_id = _field_id(field)
-            if field_id is None:
+            if (found := field_id(field)) is None:
                 yield f"column {field.name} has no field id though others have one; give ids to all columns or to none"
             else:
-                yield f"column {field.name} has field id {field_id}, which is none of the table's ({known})"
+                yield f"column {field.name} has field id {found}, which is none of the table's ({known})"
         return
     names = ", ".join(field.name for field in fields[:20])
     known = ", ".join(column.name for column in table.columns[:20])
@@ -200,16 +193,14 @@ def _struct_misfits(column: Column, inner: list[pa.Field], where: str, *, by_id:
 
 
 def _child_of(column: Column, field: pa.Field, *, by_id: bool) -> Column | None:
-    field_id = _field_id(field)
-    if by_id and field_id is not None:
-        return next((child for child in column.children if child.column_id == field_id), None)
+    if by_id and (found := field_id(field)) is not None:
+        return next((child for child in column.children if child.column_id == found), None)
     return next((child for child in column.children if fold(child.name) == fold(field.name)), None)
 
 
 def _id_misfit(child: Column, field: pa.Field, where: str) -> Iterator[str]:
-    field_id = _field_id(field)
-    if field_id is not None and field_id != child.column_id:
-        yield f"column {where} has field id {field_id}, expected {child.column_id}"
+    if (found := field_id(field)) not in (None, child.column_id):
+        yield f"column {where} has field id {found}, expected {child.column_id}"
 
 
 def _mapping(column: Column, field: pa.Field, source_name: str | None = None, *, by_id: bool) -> MappedColumn:

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from commitlog.client.tables.arrow_columns import Find
+from commitlog.client.tables.arrow_types import field_id
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
-
-_FIELD_ID = b"PARQUET:field_id"
 
 
 def finder(columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) -> Find:
@@ -30,11 +29,13 @@ def finder(columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) 
 
 
 def _by_id(column: Column, fields: Sequence[pa.Field]) -> int | None:
-    ids = [int((each.metadata or {}).get(_FIELD_ID, -1)) for each in fields]
+    ids = [field_id(each) for each in fields]
     if column.column_id in ids:
         return ids.index(column.column_id)
     # Nested fields may have no ids where the columns do.
-    return next((at for at, each in enumerate(fields) if ids[at] < 0 and fold(each.name) == fold(column.name)), None)
+    return next(
+        (at for at, each in enumerate(fields) if ids[at] is None and fold(each.name) == fold(column.name)), None
+    )
 
 
 def _mapped(columns: Sequence[Column], mapping: Sequence[MappedColumn]) -> Iterator[tuple[Column, MappedColumn]]:

@@ -25,6 +25,7 @@ _EXTENSIONS = {"arrow.uuid": "uuid", "arrow.json": "json"}
 _MEANINGLESS = frozenset({"pandas.period"})
 """Extensions without which what they are stored as says nothing: a period is a number of months, or of whatever it counts."""
 _TIMESTAMP_NAMES = frozenset(_TIMESTAMPS.values())
+_FIELD_ID = b"PARQUET:field_id"
 # What Parquet has no type for is stored as one of these.
 _STORED_AS = {
     "json": {"varchar"},
@@ -135,6 +136,12 @@ def fields_of(data_type: pa.DataType) -> Iterator[Any]:
         yield data_type.item_field
     elif is_list(data_type):
         yield data_type.value_field
+
+
+def field_id(field: pa.Field) -> int | None:
+    """The id that a field of a Parquet file has; None where it has none."""
+    value = (field.metadata or {}).get(_FIELD_ID)
+    return None if value is None or int(value) < 0 else int(value)
 
 
 def leaf_count(data_type: pa.DataType) -> int:
