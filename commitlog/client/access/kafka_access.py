@@ -21,7 +21,7 @@ from commitlog.client.access.group_position import KafkaGroupPosition
 from commitlog.client.access.log_access import OutcomeState, PendingAnswer, ProposalStatus
 from commitlog.client.access.log_end import LogEnd
 from commitlog.client.access.proposals_lookup import find_queued
-from commitlog.client.access.results_lookup import ResultsLookup
+from commitlog.client.access.results_lookup import ResultsLookup, position_known
 from commitlog.client.files.lake import claim
 from commitlog.client.tables.known_tables import KnownTables
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
@@ -347,11 +347,7 @@ class KafkaAccess:
         row = catalog.outcome(proposal_id)
         known = None if row is None else self._outcome_of(row)
         if known is None or known.verdict is Verdict.DUPLICATE:
-            after = None
-            if applied is not None:
-                after = LogPosition(
-                    applied.log_id, applied.seq, applied.epoch, bytes(applied.hash), applied.results_offset
-                )
+            after = None if applied is None else position_known(applied)
             found = self._connections.lookup.by_proposal(proposal_id, after=after)
             known = known if found is None else found.outcome
         return known

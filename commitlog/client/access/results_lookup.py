@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from commitlog.catalog.queries import Catalog
+from commitlog.catalog.queries import AppliedPosition, Catalog, Milepost
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, ProposalId, Verdict
 from commitlog.errors import CatalogUnavailableError, CommitLogError, LogUnavailableError, ResultsTrimmedError
@@ -156,9 +156,13 @@ class ResultsLookup:
         with suppress(CatalogUnavailableError):
             if self._catalog.exists():
                 found = self._catalog.milepost(before_seq=before_seq, before_snapshot=before_snapshot)
-                if found is not None:
-                    return LogPosition(found.log_id, found.seq, found.epoch, found.hash, found.results_offset)
+                return None if found is None else position_known(found)
         return None
+
+
+def position_known(kept: AppliedPosition | Milepost) -> LogPosition:
+    """A position that the catalog keeps, as readers of the results begin at it."""
+    return LogPosition(kept.log_id, kept.seq, kept.epoch, bytes(kept.hash), kept.results_offset)
 
 
 def _found(record: ResultRecord, reader: ResultsReader) -> FoundOutcome:

@@ -17,8 +17,9 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from commitlog.catalog.queries import Catalog, Milepost
+from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
+from commitlog.client.access.results_lookup import position_known
 from commitlog.client.outcomes import outcome_rows
 from commitlog.client.outcomes.archive import archived_paths, archived_position
 from commitlog.config import Settings
@@ -139,13 +140,13 @@ def _mileposts(settings: Settings, start: int, end: int) -> list[LogPosition]:
         if catalog is None or end - start <= RANGE_OUTCOMES:
             return []
         found = catalog.mileposts(every=RANGE_OUTCOMES, from_offset=start, to_offset=end - 1)
-        return [_position(each) for each in found]
+        return [position_known(each) for each in found]
 
 
 def _milepost_before(settings: Settings, offset: int) -> LogPosition | None:
     with _catalog(settings) as catalog:
         found = None if catalog is None or offset == 0 else catalog.milepost(before_offset=offset)
-        return begins_at(settings, None if found is None else _position(found), offset)
+        return begins_at(settings, None if found is None else position_known(found), offset)
 
 
 @contextmanager
@@ -162,10 +163,6 @@ def _exists(catalog: Catalog) -> bool:
         return catalog.exists()
     except CatalogUnavailableError:
         return False
-
-
-def _position(milepost: Milepost) -> LogPosition:
-    return LogPosition(milepost.log_id, milepost.seq, milepost.epoch, milepost.hash, milepost.results_offset)
 
 
 def batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
