@@ -292,11 +292,9 @@ class MemoryContents:
             return self._history.search(asked)
 
     def schemas(self, snapshot_id: int) -> list[str]:
-        schemas = self._state().schemas.values()
+        state = self._state()
         return sorted(
-            each.name
-            for each in schemas
-            if (found := self._state().schema_at(fold(each.name), snapshot_id)) is not None and found is each
+            each.name for each in state.schemas.values() if state.schema_at(fold(each.name), snapshot_id) is each
         )
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:

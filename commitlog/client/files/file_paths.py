@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
+from commitlog.client.files.outside import stays_outside
 from commitlog.client.files.places import normal_path
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import LiveFile, TableAt
@@ -53,7 +54,7 @@ def check_paths(
 
 def _check_foreign(name: TableName, path: str, table: Callable[[], TableAt]) -> None:
     at = table()
-    if at.definition.properties.get(FOREIGN_PATHS) == "true":
+    if stays_outside(at):
         return
     folder = "its own folder" if at.path is None else at.path
     raise DataFileError(
