@@ -100,9 +100,7 @@ class Upsert:
         for key, row in wanted.items():
             if key in there:
                 _check_zones(definition, {name: each for name, each in there[key].items() if name not in row})
-                transaction.update_row(
-                    table, {name: row[name] for name in _key_names(definition)}, {**there[key], **row}
-                )
+                transaction.update_row(table, _key_part(definition, row), {**there[key], **row})
             else:
                 transaction.insert_row(table, row)
 
@@ -118,7 +116,7 @@ class Upsert:
             key = _key_of(definition, row)
             if key in wanted:
                 raise InvalidRequestError(
-                    f"two rows have the key {shown(_shown_key(definition, row))}: give each key once"
+                    f"two rows have the key {shown(_key_part(definition, row))}: give each key once"
                 )
             wanted[key] = row
         return wanted
@@ -126,7 +124,7 @@ class Upsert:
     def _there(
         self, definition: TableDefinition, wanted: Mapping[tuple[Any, ...], Mapping[str, Any]], at: int
     ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        first = _key_names(definition)[0]
+        first = key_names(definition)[0]
         values = list({scalar(row[first]): None for row in wanted.values()})
         for start in range(0, len(values), _LOOKED_UP_AT_ONCE):
             asked = Predicate(first, FilterOp.IN, tuple(values[start : start + _LOOKED_UP_AT_ONCE]))
@@ -163,16 +161,16 @@ def put_by_key(
     try:
         ordered = list(TopologicalSorter(after).static_order())
     except CycleError as error:
-        rows = ", ".join(shown(_shown_key(definition, now[key])) for key in error.args[1][1:])
+        rows = ", ".join(shown(_key_part(definition, now[key])) for key in error.args[1][1:])
         raise InvalidRequestError(
             f"the rows {rows} of table {name} have exchanged UNIQUE values, which one commit cannot undo: update or "
             "delete one of them first"
         ) from None
     for key in ordered:
         if key not in then:
-            transaction.delete_row(table, _shown_key(definition, now[key]))
+            transaction.delete_row(table, _key_part(definition, now[key]))
         elif key in now:
-            transaction.update_row(table, _shown_key(definition, now[key]), then[key])
+            transaction.update_row(table, _key_part(definition, now[key]), then[key])
         else:
             transaction.insert_row(table, then[key])
 
@@ -200,12 +198,13 @@ def _unique_values(definition: TableDefinition, row: Mapping[str, Any]) -> Itera
             yield number, tuple(row[column] for column in names)
 
 
-def _key_names(definition: TableDefinition) -> list[str]:
+def key_names(definition: TableDefinition) -> list[str]:
+    """The names of the columns of a table's key."""
     return [definition.column_by_id(each).name for each in definition.primary_key]
 
 
 def _key_of(definition: TableDefinition, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = _key_names(definition)
+    names = key_names(definition)
     lacking = [name for name in names if row.get(name) is None]
     if lacking:
         raise InvalidRequestError(
@@ -221,5 +220,5 @@ def _key_value(column: Column, value: Any) -> Any:
         raise InvalidRequestError(f"column {column.name} ({column.type}): the value {shown(value)} {error}") from None
 
 
-def _shown_key(definition: TableDefinition, row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in _key_names(definition)}
+def _key_part(definition: TableDefinition, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in key_names(definition)}
