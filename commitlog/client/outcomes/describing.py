@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from commitlog.client.tables.filters import NULL_CHECKS
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import quoted
@@ -117,7 +118,7 @@ def describe_read(read: m.Read) -> str:
 
 def _describe_predicate(predicate: m.Predicate) -> str:
     op = predicate.op.value.replace("_", " ")
-    if predicate.op in (m.FilterOp.IS_NULL, m.FilterOp.IS_NOT_NULL):
+    if predicate.op in NULL_CHECKS:
         return f"{quoted(predicate.column)} {op}"
     value = predicate.value
     shown = f"({', '.join(map(shown_value, value))})" if isinstance(value, tuple) else shown_value(value)

@@ -13,14 +13,13 @@ import pyarrow.compute as pc
 
 from commitlog.client.reading.stored_rows import bytes_of, scalar_of
 from commitlog.client.tables.arrow_schemas import WHOLE_NUMBERS, arrow_type
-from commitlog.client.tables.filters import Excluded
+from commitlog.client.tables.filters import NULL_CHECKS, Excluded
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, canonical_value
 from commitlog.errors import InvalidRequestError
 
 Expression: TypeAlias = pc.Expression
-NULL_CHECKS = (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL)
 _COMPARABLE = frozenset(
     {*INTEGER_BITS, *FLOATS, *TIMESTAMPS, "decimal", "boolean", "varchar", "json", "uuid", "blob", "date", "time"}
 )

@@ -36,7 +36,7 @@ class Excluded:
 Where: TypeAlias = "str | tuple[Any, ...] | Predicate | Iterable[Predicate | tuple[Any, ...]] | None"
 """An expression; one ``(column, op, value)``; several, all of which must hold; None is no filter."""
 
-_NULL_CHECKS = (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL)
+NULL_CHECKS = (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL)
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])|(?P<text>'(?:[^']|'')*')
     |(?P<quoted>"(?:[^"]|"")+"|`(?:[^`]|``)+`)|(?P<word>[^\W\d]\w*)|(?P<sign><=|>=|==|<>|!=|[=<>(),])|(?P<end>$))""",
@@ -117,7 +117,7 @@ def _predicate(parts: tuple[Any, ...]) -> Predicate:
         if op is FilterOp.BETWEEN and len(values) != 2:
             raise InvalidRequestError(f"between takes [low, high], not {value!r}")
         return Predicate(column, op, values)
-    if op in _NULL_CHECKS:
+    if op in NULL_CHECKS:
         if value is not None:
             raise InvalidRequestError(f"{op} takes no value")
         return Predicate(column, op)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from commitlog.client.tables.filters import NULL_CHECKS
 from commitlog.domain.model import FilterOp, Predicate
 
 if TYPE_CHECKING:
@@ -52,6 +53,4 @@ def _opposites(predicate: Predicate) -> Iterator[Predicate]:
         yield Predicate(predicate.column, FilterOp.IS_NULL)
         return
     for op in _OPPOSITES[predicate.op]:
-        yield Predicate(
-            predicate.column, op, None if op in (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL) else predicate.value
-        )
+        yield Predicate(predicate.column, op, None if op in NULL_CHECKS else predicate.value)

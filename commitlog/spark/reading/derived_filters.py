@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from commitlog.client.tables.filters import NULL_CHECKS
 from commitlog.client.tables.values import scalar
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
@@ -103,7 +104,7 @@ def _predicate(translated: Any, columns: Mapping[str, Column]) -> Predicate | No
     column = None if op is None else columns.get(fold(given.attribute()))
     if op is None or column is None:
         return None
-    if op in (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL):
+    if op in NULL_CHECKS:
         return Predicate(column.name, op)
     values = [_value(each, column) for each in (given.values() if op is FilterOp.IN else [given.value()])]
     if None in values:
