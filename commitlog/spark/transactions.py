@@ -49,13 +49,8 @@ class SparkTransaction:
     def __init__(self, log: CommitLog, *, key: Key | None, message: str | None, level: Level) -> None:
         self._log = log
         self._level = level
-        self._transaction = log.transaction(
-            isolation=level.of_transaction,
-            message=message,
-            writer_id=None if key is None else key.writer_id,
-            writer_seq=None if key is None else key.writer_seq,
-            writer_epoch=None if key is None else key.epoch,
-        )
+        options = {} if key is None else key.options
+        self._transaction = log.transaction(isolation=level.of_transaction, message=message, **options)
         self._has_ended = False
         self._paths: list[str] = []
         self._table_paths: dict[str, str] = {}

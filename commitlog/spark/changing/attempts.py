@@ -70,7 +70,9 @@ def committed(
     named = None if given is None else given.of_table(table)
     if named is not None and (first := committed_as(to_log, named.writer_id, named.writer_seq)) is not None:
         return first
-    options: dict[str, Any] = {"isolation": level.of_transaction, "message": message, **_writer(to_log, named)}
+    options: dict[str, Any] = {"isolation": level.of_transaction, "message": message}
+    if named is not None:
+        options |= fenced(to_log, named).options
     remaining, rewrites = attempts, _REWRITES_MAX
     while remaining > 0:
         remaining -= 1
@@ -110,11 +112,3 @@ def committed(
             )  # fmt: skip
             to_log.wait_for_snapshot(head)
     raise AssertionError("the last attempt returns or raises")
-
-
-def _writer(log: CommitLog, key: Key | None) -> dict[str, Any]:
-    """The options of a transaction that a key stands for."""
-    if key is None:
-        return {}
-    held = fenced(log, key)
-    return {"writer_id": held.writer_id, "writer_seq": held.writer_seq, "writer_epoch": held.epoch}

@@ -50,6 +50,11 @@ class Key:
         """The key of a write to one table: a name that people choose for a load may be that of each table's part of it."""
         return replace(self, writer_id=writer_to_table(self.writer_id, table))
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it stands for, as options of a transaction."""
+        return {"writer_id": self.writer_id, "writer_seq": self.writer_seq, "writer_epoch": self.epoch}
+
     @classmethod
     def of_stream(cls, query_id: str, table_id: int | None, batch_id: int) -> Key:
         """The key of one batch of a streaming query.

@@ -95,9 +95,7 @@ def publish(
             isolation=Isolation.SERIALIZABLE if replaces else Isolation.SNAPSHOT,
             message=message,
             extra=json.dumps({"rows": rows, "files": len(files), "bytes": size}),
-            writer_id=None if key is None else key.writer_id,
-            writer_seq=None if key is None else key.writer_seq,
-            writer_epoch=None if key is None else key.epoch,
+            **({} if key is None else key.options),
         )
         to.preparation.put(transaction, to.name)
         if replaces and not to.preparation.created:
