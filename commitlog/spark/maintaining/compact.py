@@ -16,6 +16,7 @@ from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.arguments import checked_items
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
+from commitlog.client.writing.proposal_room import by_partition
 from commitlog.domain.model import FilterOp
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only
@@ -23,7 +24,7 @@ from commitlog.spark.columns import quoted
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, conjunction, is_spark_only
 from commitlog.spark.jobs import shown_as
-from commitlog.spark.maintaining.compact_bins import bins, live_bytes, worth_rewriting
+from commitlog.spark.maintaining.compact_bins import bins, finished, live_bytes, worth_rewriting
 from commitlog.spark.maintaining.z_order import check_columns, morton
 from commitlog.spark.reading.dataframes import with_row_ids
 from commitlog.spark.reading.derived_filters import derived
@@ -51,8 +52,7 @@ class _Order:
             yield from bins(partition, target_bytes=self.target_bytes, rewrite_all=rewrite_all)
             return
         group = [each for each in partition if rewrite_all or worth_rewriting(each, self.target_bytes)]
-        if len(group) > 1 or any(rewrite_all or each.has_deleted for each in group):
-            yield group
+        yield from finished(group, rewrite_all)
 
 
 def compact(
@@ -107,9 +107,10 @@ def compact(
     check_columns(base.definition, [*sort_by, *z_order_by], curve=bool(z_order_by))
     order = _Order(target_bytes, sort_by, z_order_by)
     chosen = base if where is None else only(base, _files_that_may_match(base, where))
+    # Files of different partitions are not mixed; those whose partition is not known are split by it when written.
     groups = [
         only(base, [each.data_file_id for each in group])
-        for partition in _by_partition(chosen.scan.files)
+        for partition in by_partition(chosen.scan.files)
         for group in order.groups(partition, rewrite_all=rewrite_all)
     ]
     return _compact_all(to_log, groups, order, parallelism) if groups else []
@@ -147,14 +148,6 @@ def _compact_all(log: CommitLog, groups: Sequence[Base], order: _Order, parallel
         )
         raise refused[0]
     return [each.result() for each in running]
-
-
-def _by_partition(files: Sequence[ScanFile]) -> Iterator[list[ScanFile]]:
-    """Files of different partitions are not mixed; those whose partition is not known are split by it when written."""
-    partitions: dict[tuple[str | None, ...] | None, list[ScanFile]] = {}
-    for each in files:
-        partitions.setdefault(each.partition_values, []).append(each)
-    yield from partitions.values()
 
 
 def _compact(log: CommitLog, part: Base, by: _Order) -> SubmittedOutcome:

@@ -18,11 +18,11 @@ def bins(files: Sequence[ScanFile], *, target_bytes: int, rewrite_all: bool = Fa
         if not rewrite_all and not worth_rewriting(each, target_bytes):
             continue
         if group and size + live_bytes(each) > target_bytes:
-            yield from _finished(group, rewrite_all)
+            yield from finished(group, rewrite_all)
             group, size = [], 0.0
         group.append(each)
         size += live_bytes(each)
-    yield from _finished(group, rewrite_all)
+    yield from finished(group, rewrite_all)
 
 
 def worth_rewriting(file: ScanFile, target_bytes: int) -> bool:
@@ -35,7 +35,7 @@ def live_bytes(file: ScanFile) -> float:
     return file.file_size_bytes * file.live_count / file.record_count if file.record_count else 0.0
 
 
-def _finished(group: list[ScanFile], rewrite_all: bool) -> Iterator[tuple[ScanFile, ...]]:
-    """A lone file is rewritten only for the rows that it has lost, or when all are."""
+def finished(group: list[ScanFile], rewrite_all: bool) -> Iterator[tuple[ScanFile, ...]]:
+    """The group, if it is worth it: a lone file is rewritten only for the rows that it has lost, or when all are."""
     if len(group) > 1 or any(rewrite_all or each.has_deleted for each in group):
         yield tuple(group)
