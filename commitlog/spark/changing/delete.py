@@ -35,7 +35,6 @@ def delete(
         InvalidRequestError: ``where`` is None or empty, and so says not which rows.
         ProposalRejectedError: the last attempt was refused too.
     """
-
     return committed(
         spark,
         table,

@@ -49,7 +49,6 @@ def update(
         InvalidRequestError: ``where`` is None or empty, and so says not which rows; True is all.
         ProposalRejectedError: the last attempt was refused too.
     """
-
     return committed(
         spark,
         table,

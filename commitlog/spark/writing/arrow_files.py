@@ -1,7 +1,7 @@
 """Arrow batches of a task, written by that task as one Parquet file of a table, or one for each partition.
 
 For the paths where Spark hands rows to Python (`format("commitlog")`). Bulk writes go through Spark's own writer
-(`files`), which is twice as fast.
+(`parquet_files`), which is twice as fast.
 """
 
 from __future__ import annotations

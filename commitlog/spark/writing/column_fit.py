@@ -1,7 +1,7 @@
 """Whether a DataFrame's columns fit a table, and the DataFrame as it is written when they do.
 
 All that does not fit is said at once, before a task runs: which column, what the table expects and what there is. The
-fields of structs, also of those in lists and maps, are matched as the columns are; `conforming` does the same to Arrow.
+fields of structs, also of those in lists and maps, are matched as the columns are; `arrow_columns` does the same to Arrow.
 """
 
 from __future__ import annotations
@@ -146,11 +146,12 @@ def check_fit(schema: st.StructType, table: TableDefinition, *, by_arrow: bool =
     """
     given = {fold(each.name) for each in schema.fields}
     missing = [
-        _missing_problem(column, column.name, by_arrow=by_arrow)
+        problem
         for column in table.columns
         if fold(column.name) not in given
+        and (problem := _missing_problem(column, column.name, by_arrow=by_arrow)) is not None
     ]
-    _refuse([*_misfits(schema, table, by_arrow=by_arrow), *[each for each in missing if each]], table)
+    _refuse([*_misfits(schema, table, by_arrow=by_arrow), *missing], table)
 
 
 def _refuse(problems: Sequence[str], table: TableDefinition) -> None:
@@ -161,18 +162,17 @@ def _refuse(problems: Sequence[str], table: TableDefinition) -> None:
 def _misfits(schema: st.StructType, table: TableDefinition, *, by_arrow: bool) -> list[str]:
     given = {fold(each.name): each for each in schema.fields}
     known = {fold(column.name) for column in table.columns}
-    problems = [_twice(schema)] if _twice(schema) else []
+    problems = list(_twice(schema))
     for column in table.columns:
         if fold(column.name) in given:
             problems += _problems(column, given[fold(column.name)].dataType, column.name, by_arrow=by_arrow)
-    problems += [_unknown(each, table) for name, each in given.items() if name not in known]
-    return [each for each in problems if each]
+    return problems + [_unknown(each, table) for name, each in given.items() if name not in known]
 
 
-def _twice(schema: st.StructType) -> str | None:
+def _twice(schema: st.StructType) -> Iterator[str]:
     names = [fold(each.name) for each in schema.fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    return f"column {', '.join(twice)} is there twice" if twice else None
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        yield f"column {', '.join(twice)} is there twice"
 
 
 def _unknown(given: st.StructField, table: TableDefinition) -> str:

@@ -61,7 +61,7 @@ def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = (
     if is_counted:
         _check_all_here(paths, directory, counted.get["rows"])
     # Only Spark's first task writes a file when it has no rows, so that an empty DataFrame keeps its schema.
-    if paths and _is_empty(paths[0]):
+    if paths and _row_count(paths[0]) == 0:
         remove_files(paths[:1])
         del paths[0]
     return tuple(paths)
@@ -85,10 +85,6 @@ def _check_all_here(paths: Sequence[str], directory: str, rows_written: int) -> 
             f"Spark's tasks have written {rows_written:,} rows, and this process finds {found:,} of them at {directory}: the "
             "data path is a folder of each machine's own; set data_path to storage that all machines share, such as s3://"
         )
-
-
-def _is_empty(path: str) -> bool:
-    return _row_count(path) == 0
 
 
 def _row_count(path: str) -> int:
