@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import click
 
 from commitlog.client.reading.duckdb_client import attach_statement
 from commitlog.config import Settings
-from commitlog.ops.cli.options import settings_options
+from commitlog.ops.cli.options import settings_options, with_arguments
 from commitlog.ops.service.gateway import run_gateway, through_gateway
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
@@ -29,9 +28,7 @@ def gateway_command(settings: Settings, host: str | None, port: int | None, serv
     What clients read is passed through, under their own login. Their commits become proposals, and are answered by the log.
     `commitlog up` and `commitlog serve` run it; `commitlog duckdb` prints the line by which a client attaches the lake.
     """
-    given = {name: value for name, value in {"gateway_host": host, "gateway_port": port}.items() if value is not None}
-    sources = {**settings.sources, **dict.fromkeys(given, "argument of the command")}
-    settings = replace(settings, **given, sources=sources)  # type: ignore[arg-type]
+    settings = with_arguments(settings, gateway_host=host, gateway_port=port)
     if service:
         _serve(settings)
         return

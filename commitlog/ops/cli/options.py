@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -52,6 +53,13 @@ def settings_options(command: F) -> F:
         made = click.option(f"--{name.replace('_', '-')}", f"setting_{name}", metavar="TEXT", help=text)(made)
     path = click.Path(path_type=Path)
     return click.option("--config", "config_file", type=path, help="Instead of commitlog.toml.")(made)  # type: ignore[no-any-return]
+
+
+def with_arguments(settings: Settings, **given: str | int | None) -> Settings:
+    """The settings with those that arguments of the command say."""
+    said = {name: value for name, value in given.items() if value is not None}
+    sources = {**settings.sources, **dict.fromkeys(said, "argument of the command")}
+    return replace(settings, **said, sources=sources)  # type: ignore[arg-type]
 
 
 @contextmanager

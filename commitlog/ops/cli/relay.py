@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli.options import settings_options
+from commitlog.ops.cli.options import settings_options, with_arguments
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
 from commitlog.ops.service.watched import WatchedRelay, told_about
@@ -24,9 +23,7 @@ def relay_command(settings: Settings, registry: str | None) -> None:
     LOG.results.confluent. What is no proposal is kept in LOG.dead-letters.confluent, with the reason. Several relays share the
     work. `commitlog up` and `commitlog serve` run one where registry_url is set.
     """
-    if registry is not None:
-        sources = {**settings.sources, "registry_url": "argument of the command"}
-        settings = replace(settings, registry_url=registry, sources=sources)
+    settings = with_arguments(settings, registry_url=registry)
     log_as_json("relay")
     watched = WatchedRelay(settings)
     with stopped_by_signal() as stop, Kept("relay", settings, stop) as kept, told_about(settings, watched):

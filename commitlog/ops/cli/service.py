@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -15,10 +14,6 @@ from commitlog.ops.cli.options import json_option, print_json, settings_options,
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
 
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
 NICE_OF_READERS = 5
 """Where processors are scarce, a decision comes before showing an older one."""
 

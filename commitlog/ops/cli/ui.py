@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli.options import settings_options
+from commitlog.ops.cli.options import settings_options, with_arguments
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
 from commitlog.ops.service.page import run_page, running_page
@@ -31,14 +30,12 @@ def ui_command(settings: Settings, host: str | None, port: int | None, token: st
     `commitlog up` and `commitlog serve` run it. It shows the log, refusals and what would have passed, tables, writers and
     how all is; it changes nothing. It needs `pip install 'commitlog[ui]'`.
     """
-    settings = _chosen(settings, {"ui_host": host, "ui_port": port, "ui_token": token})
-    if service:
-        log_as_json("page")
-    elif (address := running_page(settings)) is not None:
-        click.echo(address)
-        return
+    settings = with_arguments(settings, ui_host=host, ui_port=port, ui_token=token)
     if service:
         _serve(settings)
+        return
+    if (address := running_page(settings)) is not None:
+        click.echo(address)
         return
     # A person waits here: what does not answer is said at once.
     with stopped_by_signal() as stop:
@@ -47,6 +44,7 @@ def ui_command(settings: Settings, host: str | None, port: int | None, token: st
 
 def _serve(settings: Settings) -> None:
     """Run the page beside the other services, which outlive their servers."""
+    log_as_json("page")
     with stopped_by_signal() as stop, Kept("page", settings, stop) as kept, told_about(settings, WatchedPage()):
 
         def told(address: str) -> None:
@@ -54,9 +52,3 @@ def _serve(settings: Settings) -> None:
             _logger.info("the page is at %s", address.partition("?")[0])
 
         kept.run(lambda: run_page(settings, stop=stop, on_address=told))
-
-
-def _chosen(settings: Settings, given: dict[str, str | int | None]) -> Settings:
-    chosen = {name: value for name, value in given.items() if value is not None}
-    sources = {**settings.sources, **dict.fromkeys(chosen, "argument of the command")}
-    return replace(settings, **chosen, sources=sources)  # type: ignore[arg-type]
