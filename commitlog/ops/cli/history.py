@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from textwrap import fill
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from commitlog.client.access.history_entries import entry_of, is_asked
 from commitlog.client.outcomes.describing import describe_entry, describe_outcome, one_line
 from commitlog.client.outcomes.graph import GraphRow, graph_rows
 from commitlog.config import Settings
-from commitlog.domain.model import Outcome, Verdict
+from commitlog.domain.model import Verdict
 from commitlog.ops.cli.ages import read_moment
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options, shown_width
 from commitlog.ops.cli.outcomes import entry_to_json, shown_outcome
@@ -171,22 +171,18 @@ def tail_command(
     """Follow the outcomes as they are decided, until Ctrl-C."""
     if after_seq is not None and since is not None:
         raise click.UsageError("--after and --since both say where to begin: give one of them")
-    asked = HistoryFilter(
-        writer_id=writer,
-        verdict=None if verdict is None else Verdict(verdict.upper()),
-    )
+    asked = HistoryFilter(writer_id=writer, verdict=None if verdict is None else Verdict(verdict.upper()))
     with CommitLog.connect(settings=settings) as log:
         start = log.last_seq() if after_seq is None else after_seq
         if since is not None:
             start = log.seq_before(since)
         tables = None if table is None else [table]
         outcomes = log.subscribe(start, follow=not no_follow, tables=tables, missing_ok=True)
-        for outcome in _asked(outcomes, asked):
+        for outcome in outcomes:
+            entry = entry_of(outcome)
+            if not is_asked(entry, asked):
+                continue
             if as_json:
                 print_json(shown_outcome(outcome))
             else:
-                click.echo(entry_lines(entry_of(outcome), describe_outcome(outcome)))
-
-
-def _asked(outcomes: Iterator[Outcome], asked: HistoryFilter) -> Iterator[Outcome]:
-    return (outcome for outcome in outcomes if is_asked(entry_of(outcome), asked))
+                click.echo(entry_lines(entry, describe_outcome(outcome)))

@@ -84,9 +84,7 @@ def submit_command(settings: Settings, file: BinaryIO, timeout_ms: int | None, a
     sys.exit(worst)
 
 
-def _shown_answers(
-    answers: Iterator[Answer],
-) -> Iterator[tuple[dict[str, Any], int]]:
+def _shown_answers(answers: Iterator[Answer]) -> Iterator[tuple[dict[str, Any], int]]:
     for answer in answers:
         if isinstance(answer, OutcomeUnknownError):
             yield {"proposal_id": str(answer.proposal_id), "verdict": None, "detail": str(answer)}, EXIT_UNKNOWN

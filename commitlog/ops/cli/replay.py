@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, tee
 from typing import BinaryIO
 
 import click
@@ -97,11 +98,6 @@ def _clock_ms(proposal: m.Proposal) -> int:
     return max(created_at_ms, id_time_ms(proposal.proposal_id) or 0)
 
 
-def _lines(files: tuple[BinaryIO, ...]) -> Iterator[bytes]:
-    for file in files:
-        yield from file
-
-
 def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     try:
         if value is not None:
@@ -159,7 +155,7 @@ def replay_command(
 
 
 def _replay_files(files: tuple[BinaryIO, ...], others: OtherRules) -> None:
-    lines = _lines(files)
+    lines = chain.from_iterable(files)
     if not others:
         interactive = any(file is sys.stdin.buffer for file in files) or sys.stdout.isatty()
         for outcome in outcomes_of(lines):
@@ -167,8 +163,6 @@ def _replay_files(files: tuple[BinaryIO, ...], others: OtherRules) -> None:
             if interactive:
                 sys.stdout.flush()
         return
-    from itertools import tee
-
     first, second = tee(lines)
     handlers = NotingHandlers(InstalledHandlers())
     what_if = outcomes_of(second, Rules(handlers, others=(others,)))
