@@ -19,6 +19,9 @@ from commitlog.log.triage import Consumed, consumed
 READ_MAX = 1_000
 DEAF_S = 1.0
 """Whoever has not listened for longer has heard nothing, which is no silence."""
+HEARD_WITHIN_S = 1.5
+"""A sequencer that is alive is heard sooner."""
+POLL_S = 0.05
 
 
 class Heard:
@@ -103,6 +106,17 @@ class HeartbeatListener:
                     self.heard.hear(decode_heartbeat(value), self._settings.machine.now_s())
                 except MalformedRecordError:
                     continue
+
+    def next_of(self, log_id: bytes) -> Heartbeat | None:
+        """A heartbeat of a log's sequencer; None when none comes while one that is alive would be heard."""
+        machine = self._settings.machine
+        until_s = machine.now_s() + HEARD_WITHIN_S
+        while True:
+            self.listen()
+            heartbeat = self.heard.newest(log_id)
+            if heartbeat is not None or machine.now_s() >= until_s:
+                return heartbeat
+            machine.sleep(POLL_S)
 
     def rest(self) -> None:
         """Listens no more, at once: the active sequencer would hear itself, which costs a request each time."""

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from commitlog.adoption.source import CATALOG, SourceLake, find_losses, quoted, read_source, text
 from commitlog.adoption.translation import WRITER, AdoptedSnapshot, AdoptionCounts, Translation
 from commitlog.catalog.connecting import plain
-from commitlog.client.reading.duckdb_client import connection_text, extension_file
+from commitlog.client.reading.duckdb_client import connection_text, open_duckdb
 from commitlog.config import RUN_FILE, Settings, without_password
 from commitlog.domain.model import Genesis, Outcome, Receipt, Verdict
 from commitlog.errors import AdoptionError, CommitLogError, ConfigurationError
@@ -144,20 +144,12 @@ def open_source(source: str) -> Iterator[SourceLake]:
 
 @contextmanager
 def _opened_source(source: str) -> Iterator[SourceLake]:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise ConfigurationError("DuckDB is not installed: pip install 'commitlog[duckdb]' brings it") from error
     extension, place, schema = _parse(source)
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
+    with open_duckdb(*((extension,) if extension else ()), "ducklake") as connection:
+        import duckdb
+
         # So that a file that is written again comes out the same.
-        "threads": 1,
-    }
-    with duckdb.connect(":memory:", config=config) as connection:
-        for name in (*((extension,) if extension else ()), "ducklake"):
-            connection.execute(f"LOAD {text(str(extension_file(name)))}")
+        connection.execute("SET threads = 1")
         options = "READ_ONLY" + (f", METADATA_SCHEMA {text(schema)}" if schema else "")
         try:
             connection.execute(f"ATTACH {text('ducklake:' + place)} AS {quoted(CATALOG)} ({options})")

@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from posixpath import basename, normpath
 from types import TracebackType
@@ -52,8 +53,6 @@ BATCH_FILES = 100
 """How many files are removed before the log is looked at again."""
 
 _READS_MAX = 10
-_HEARTBEAT_TIMEOUT_S = 1.5
-_POLL_S = 0.05
 _FOREIGN = "no writer of ours made it"
 
 
@@ -208,12 +207,11 @@ class Cleaning:
     def _now_ms(self) -> int:
         """The earliest of what this machine, PostgreSQL and the sequencer take for now: a clock that is ahead would make
         young files old."""
-        clocks = [time.time_ns() // 1_000_000]
-        row = self._conn.execute("SELECT extract(epoch FROM clock_timestamp()) * 1000").fetchone()
-        assert row is not None
-        clocks.append(int(row[0]))
-        sequencer = _sequencer_ms(self._settings, self._genesis.log_id)
-        return min(clocks) if sequencer is None else min(*clocks, sequencer)
+        [(database_ms,)] = self._conn.execute("SELECT extract(epoch FROM clock_timestamp()) * 1000").fetchall()
+        now_ms = min(time.time_ns() // 1_000_000, int(database_ms))
+        with closing(HeartbeatListener(self._settings)) as listener:
+            heartbeat = listener.next_of(self._genesis.log_id)
+        return now_ms if heartbeat is None else min(now_ms, heartbeat.sent_at_ms)
 
     # --- the log ------------------------------------------------------------------------------------------------------
 
@@ -360,16 +358,3 @@ def _files_named(changes: Iterable[m.Change]) -> Iterator[_Named]:
             table = (fold(change.schema), fold(change.table))
             for delete in change.delete_files:
                 yield _Named(delete.path, delete.path_is_relative, table)
-
-
-def _sequencer_ms(settings: Settings, log_id: bytes) -> int | None:
-    """The sequencer's time, as its next heartbeat tells; None when none is heard in time."""
-    listener = HeartbeatListener(settings)
-    try:
-        deadline = time.monotonic() + _HEARTBEAT_TIMEOUT_S
-        while (heartbeat := listener.heard.newest(log_id)) is None and time.monotonic() < deadline:
-            listener.listen()
-            time.sleep(_POLL_S)
-        return None if heartbeat is None else heartbeat.sent_at_ms
-    finally:
-        listener.close()

@@ -28,7 +28,6 @@ from commitlog.ops.service.notes import Notes
 from commitlog.relay.progress import outcomes_backlog, proposals_backlog
 
 T = TypeVar("T")
-HEARTBEAT_TIMEOUT_S = 1.5
 LAG_S_MAX = 10.0
 UNDECIDED_S_MAX = 10.0
 PROJECTOR_TIMEOUT_S = 3.0
@@ -115,10 +114,10 @@ def log_health(settings: Settings) -> LogHealth:
         lookup = ResultsLookup(settings, catalog)
         try:
             sent = sent_before(settings, genesis.partitions, int((time.time() - UNDECIDED_S_MAX) * 1000))
-            epoch = _heard(listener, genesis.log_id)
+            heartbeat = listener.next_of(genesis.log_id)
             read = _reading(settings, catalog, lookup, genesis.log_id)
             relay, unrelayed = _at_the_border(settings, genesis.partitions)
-            stands_still = epoch is not None and _is_undecided(settings, catalog, read, sent)
+            stands_still = heartbeat is not None and _is_undecided(settings, catalog, read, sent)
         finally:
             listener.close()
             lookup.close()
@@ -127,17 +126,17 @@ def log_health(settings: Settings) -> LogHealth:
         return LogHealth(settings.log, links=links, errors=errors, problems=(str(error), *said))
     last = read.last
     unserved: tuple[str, ...] = ()
-    if epoch is None:
+    if heartbeat is None:
         unserved = (f"no sequencer is alive: {_who_starts(settings, 'sequencer')}",)
     elif stands_still:
         since = f"for more than {UNDECIDED_S_MAX:.0f} s"
         unserved = (f"proposals wait {since}, though a sequencer is alive: it is slow, or stuck; its log says more",)
     return LogHealth(
         settings.log,
-        sequencer_alive=epoch is not None,
+        sequencer_alive=heartbeat is not None,
         projector_alive=read.projector_alive,
         standbys=read.standbys,
-        epoch=epoch,
+        epoch=None if heartbeat is None else heartbeat.epoch,
         decided_seq=None if last is None else last.seq,
         head_snapshot_id=None if last is None else last.head_snapshot_id,
         applied_seq=read.applied_seq,
@@ -229,15 +228,3 @@ def _lag_s(lookup: ResultsLookup, applied: AppliedPosition | None) -> float:
     if next_one is None or next_one.outcome is None:
         return 0.0
     return max(0.0, time.time() - next_one.outcome.decided_at_ms / 1000)
-
-
-def _heard(listener: HeartbeatListener, log_id: bytes) -> int | None:
-    """The epoch of the sequencer that is heard in time."""
-    deadline = time.monotonic() + HEARTBEAT_TIMEOUT_S
-    while time.monotonic() < deadline:
-        listener.listen()
-        heartbeat = listener.heard.newest(log_id)
-        if heartbeat is not None:
-            return heartbeat.epoch
-        time.sleep(_POLL_S)
-    return None
