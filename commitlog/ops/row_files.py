@@ -118,18 +118,18 @@ class RowFiles:
         self.row_count = 0
         self._is_created = table is None
         self._known_digits: dict[tuple[Path, str], _Digits] = {}
-        known = {} if table is None else {fold(column.name): column for column in table.columns}
         for path in paths:
             _format(path)
         first = paths[0]
         columns = self._open(first, {}).schema.names
-        types = {name: kind for name in columns if (kind := _text_type(known.get(fold(name)))) is not None}
         if table is None:
             types = {name: pa.string() for name in self._checked_texts(columns)}
-        is_json = _format(first) == "JSON"
-        if table is None:
             types |= self._times(first, types)
             types |= self._large_numbers(first, types)
+        else:
+            known = {fold(column.name): column for column in table.columns}
+            types = {name: kind for name in columns if (kind := _text_type(known.get(fold(name)))) is not None}
+        is_json = _format(first) == "JSON"
         read = self._open(first, types).schema
         self.schema = pa.schema([_wanted(field, types.get(field.name), is_json=is_json) for field in read])
         self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))

@@ -189,7 +189,7 @@ def test_doctor_when_the_catalog_is_damaged_then_the_check_that_is_for_it_says_s
             conn.execute(statement.encode())
             with monkeypatch.context() as patched:
                 if check != "position":
-                    patched.setattr("commitlog.ops.maintenance.doctor.read_log_side", lambda settings, **applied: log)
+                    patched.setattr("commitlog.ops.maintenance.log_side.read_log_side", lambda settings, **applied: log)
                 result = wrong(examine_on(conn, lake.settings))
             conn.rollback()
         if told not in result.get(check, ""):

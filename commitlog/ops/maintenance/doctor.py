@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from posixpath import basename
 
 import psycopg
 
-from commitlog.catalog.checks import ALWAYS, WITH_STATE, CheckedCatalog, Finding, shown
+from commitlog.catalog.checks import ALWAYS, WITH_STATE, Finding, shown
 from commitlog.catalog.connecting import catalog_url, connect, told_plainly
-from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.catalog.writing import Connection
 from commitlog.client.files.lake import MARKER, check_owner
@@ -21,7 +19,7 @@ from commitlog.errors import CatalogMismatchError, ConfigurationError
 from commitlog.local.room import full_disks
 from commitlog.log.durability import weaknesses
 from commitlog.log.genesis import require_genesis
-from commitlog.ops.maintenance.log_side import read_log_side
+from commitlog.ops.maintenance.log_side import checked_catalog
 from commitlog.ops.maintenance.storage import (
     StoredFile,
     checksummed,
@@ -119,13 +117,11 @@ def examine_on(
     conn: Connection, settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True
 ) -> Iterator[CheckResult]:
     """The same on a connection that is in a SQL transaction, of which everything is seen."""
-    row = conn.execute("SELECT log_id, seq, hash FROM commitlog.applied").fetchone() if catalog_exists(conn) else None
-    if row is None:
+    catalog = checked_catalog(conn, settings)
+    if catalog is None:
         yield CheckResult("position", (Finding("there is no catalog yet", "run `commitlog init`"),))
         return
-    applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
-    log = read_log_side(settings, **applied)
-    catalog = CheckedCatalog(conn, log, now_ms=time.time_ns() // 1_000_000, **applied)
+    log = catalog.log
     for name, check in ALWAYS.items():
         yield CheckResult(name, tuple(check(catalog)))
     for name, check in WITH_STATE.items():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from commitlog.catalog.checks import LogSide
+from commitlog.catalog.checks import CheckedCatalog, LogSide
+from commitlog.catalog.migrations import catalog_exists
+from commitlog.catalog.writing import Connection
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.domain.state.index import SequencerState, new_state
@@ -20,6 +23,20 @@ class _Start(NamedTuple):
     reader: ResultsReader
     state: SequencerState | None
     position: LogPosition | None
+
+
+def checked_catalog(conn: Connection, settings: Settings) -> CheckedCatalog | None:
+    """The catalog beside what the log says at the outcome that it has applied; None where there is no catalog yet.
+
+    conn: in a REPEATABLE READ transaction of the caller's.
+
+    Raises as `read_log_side`.
+    """
+    row = conn.execute("SELECT log_id, seq, hash FROM commitlog.applied").fetchone() if catalog_exists(conn) else None
+    if row is None:
+        return None
+    applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
+    return CheckedCatalog(conn, read_log_side(settings, **applied), now_ms=time.time_ns() // 1_000_000, **applied)
 
 
 def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int, applied_hash: bytes) -> LogSide:
@@ -42,7 +59,7 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
     with start.reader as reader:
         for records in reader.read_to_end():
             for record in records:
-                last_seq = seq = _seq(record)
+                last_seq = seq = seq_of(record)
                 if seq <= applied_seq:
                     if isinstance(record.value, Genesis):
                         state = new_state(record.value)
@@ -57,7 +74,8 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
     return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms, foreign)
 
 
-def _seq(record: ResultRecord) -> int:
+def seq_of(record: ResultRecord) -> int:
+    """Which outcome a record holds; the genesis is before the first."""
     return 0 if isinstance(record.value, Genesis) else record.value.seq
 
 

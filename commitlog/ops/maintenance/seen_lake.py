@@ -12,13 +12,12 @@ from commitlog.catalog import places
 from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_position
 from commitlog.catalog.connecting import catalog_url, connect
 from commitlog.catalog.guard import mark_projector
-from commitlog.catalog.migrations import catalog_exists
 from commitlog.catalog.places import ScheduledFile
 from commitlog.catalog.writing import Connection
 from commitlog.client.files.lake import MARKER, check_owner, is_named_by_us
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError, DataFileError
-from commitlog.ops.maintenance.log_side import read_log_side
+from commitlog.ops.maintenance.log_side import checked_catalog
 from commitlog.ops.maintenance.storage import (
     StoredFile,
     checksummed,
@@ -166,13 +165,10 @@ def connected(settings: Settings) -> Connection:
 
 def _checked(settings: Settings, conn: Connection) -> CheckedCatalog:
     """The catalog, which is an image of the log."""
-    row = conn.execute("SELECT log_id, seq, hash FROM commitlog.applied").fetchone() if catalog_exists(conn) else None
-    if row is None:
+    catalog = checked_catalog(conn, settings)
+    if catalog is None:
         raise CatalogMismatchError("there is no catalog yet: `commitlog init`")
-    applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
-    log = read_log_side(settings, **applied)
-    catalog = CheckedCatalog(conn, log, now_ms=0, **applied)
-    wrong = [*check_position(catalog), *(() if log.state is None else check_live_files(catalog))]
+    wrong = [*check_position(catalog), *(() if catalog.log.state is None else check_live_files(catalog))]
     if wrong:
         raise CatalogMismatchError(f"nothing was removed: {wrong[0].what}; see `commitlog doctor`")
     return catalog

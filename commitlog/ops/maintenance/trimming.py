@@ -25,9 +25,10 @@ from commitlog.errors import CatalogMismatchError, ConfigurationError, LogIntegr
 from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
 from commitlog.log.genesis import require_genesis
-from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.results import ResultsReader
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
+from commitlog.ops.maintenance.log_side import seq_of
 
 
 class Need(NamedTuple):
@@ -130,7 +131,7 @@ def _checked(archive: str, seq_max: int, *, decided_before_ms: int) -> _Checked:
     ends = {position.seq: position for position in archived_ends(archive)}
     genesis, best, head, last = b"", None, 0, 0
     for record in archived_results(archive):
-        last = _seq(record)
+        last = seq_of(record)
         if isinstance(record.value, Genesis):
             genesis = record.raw
             continue
@@ -164,7 +165,3 @@ def _catalog(settings: Settings, log_id: bytes) -> Need:
 def _made(state: SequencerState | None) -> SequencerState:
     assert state is not None
     return state
-
-
-def _seq(record: ResultRecord) -> int:
-    return 0 if isinstance(record.value, Genesis) else record.value.seq

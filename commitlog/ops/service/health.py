@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
@@ -109,19 +110,16 @@ def log_health(settings: Settings) -> LogHealth:
     said = (*full_disks(settings), *(f"{service}: {error}" for service, error in errors))
     try:
         genesis = require_genesis(settings)
-        listener = HeartbeatListener(settings)
-        catalog = Catalog(settings.database_url)
-        lookup = ResultsLookup(settings, catalog)
-        try:
+        with (
+            closing(HeartbeatListener(settings)) as listener,
+            closing(Catalog(settings.database_url)) as catalog,
+            closing(ResultsLookup(settings, catalog)) as lookup,
+        ):
             sent = sent_before(settings, genesis.partitions, int((time.time() - UNDECIDED_S_MAX) * 1000))
             heartbeat = listener.next_of(genesis.log_id)
             read = _reading(settings, catalog, lookup, genesis.log_id)
             relay, unrelayed = _at_the_border(settings, genesis.partitions)
             stands_still = heartbeat is not None and _is_undecided(settings, catalog, read, sent)
-        finally:
-            listener.close()
-            lookup.close()
-            catalog.close()
     except CommitLogError as error:
         return LogHealth(settings.log, links=links, errors=errors, problems=(str(error), *said))
     last = read.last
