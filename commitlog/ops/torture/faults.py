@@ -13,9 +13,10 @@ import psutil
 
 from commitlog.local.broker import EmbeddedBroker
 from commitlog.local.postgres import EmbeddedPostgres
+from commitlog.local.proxy import Proxy
 from commitlog.log.checkpoint import SUFFIX
 from commitlog.ops.torture.machines import CHECKPOINTER_NAME, PROJECTOR_NAME, SEQUENCER_NAME, Machine, send
-from commitlog.ops.torture.stage import Network, Stage
+from commitlog.ops.torture.stage import Stage
 
 LATE_S_MAX = 0.5
 DOWN_S_MAX = 3.0
@@ -102,8 +103,7 @@ def _servers(stage: Stage) -> Mapping[str, EmbeddedBroker | EmbeddedPostgres]:
 def _kill(find: Callable[[Stage, Chances], tuple[str, list[int]]]) -> Hurt:
     def hurt(stage: Stage, chances: Chances) -> Harm:
         target, pids = find(stage, chances)
-        for pid in pids:
-            send(pid, signal.SIGKILL)
+        _send_all(pids, signal.SIGKILL)
         return Harm(target)
 
     return hurt
@@ -112,16 +112,15 @@ def _kill(find: Callable[[Stage, Chances], tuple[str, list[int]]]) -> Hurt:
 def _pause(find: Callable[[Stage, Chances], tuple[str, list[int]]]) -> Hurt:
     def hurt(stage: Stage, chances: Chances) -> Harm:
         target, pids = find(stage, chances)
-        for pid in pids:
-            send(pid, signal.SIGSTOP)
-        return Harm(target, chances.pause_s(), partial(_go_on, pids))
+        _send_all(pids, signal.SIGSTOP)
+        return Harm(target, chances.pause_s(), partial(_send_all, pids, signal.SIGCONT))
 
     return hurt
 
 
-def _go_on(pids: Sequence[int]) -> None:
+def _send_all(pids: Sequence[int], number: signal.Signals) -> None:
     for pid in pids:
-        send(pid, signal.SIGCONT)
+        send(pid, number)
 
 
 def _switch_off(stage: Stage, chances: Chances) -> Harm:
@@ -156,30 +155,22 @@ def _start(stage: Stage, server: EmbeddedBroker | EmbeddedPostgres) -> None:
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
-def _weather(begin: Callable[[Chances, Network, bool], None]) -> Hurt:
+def _weather(begin: Callable[[Proxy, Chances], None]) -> Hurt:
     """Something happens to the connections of services or writers, to one server or both."""
 
     def hurt(stage: Stage, chances: Chances) -> Harm:
         whose = chances.random.choice(sorted(stage.networks))
         server = chances.random.choice(("broker", "postgres"))
         network = stage.networks[whose]
-        begin(chances, network, server == "broker")
         proxy = network.kafka if server == "broker" else network.postgres
+        begin(proxy, chances)
         return Harm(f"{whose} and {server}", chances.pause_s(), proxy.heal)
 
     return hurt
 
 
-def _drop(chances: Chances, network: Network, is_kafka: bool) -> None:
-    (network.kafka if is_kafka else network.postgres).refuse()
-
-
-def _be_silent(chances: Chances, network: Network, is_kafka: bool) -> None:
-    (network.kafka if is_kafka else network.postgres).be_silent()
-
-
-def _be_late(chances: Chances, network: Network, is_kafka: bool) -> None:
-    (network.kafka if is_kafka else network.postgres).be_late(chances.random.uniform(0.02, LATE_S_MAX))
+def _be_late(proxy: Proxy, chances: Chances) -> None:
+    proxy.be_late(chances.random.uniform(0.02, LATE_S_MAX))
 
 
 # --- disks ------------------------------------------------------------------------------------------------------------
@@ -201,9 +192,8 @@ def _tear(stage: Stage, chances: Chances) -> Harm:
     files = sorted(_checkpoints(machine), key=lambda path: path.stat().st_mtime)
     if files:
         _damage(files[-1], chances.random)
-    for name in (SEQUENCER_NAME, CHECKPOINTER_NAME):
-        if name in (pids := machine.pids()):
-            send(pids[name], signal.SIGKILL)
+    pids = machine.pids()
+    _send_all([pids[name] for name in (SEQUENCER_NAME, CHECKPOINTER_NAME) if name in pids], signal.SIGKILL)
     return Harm(f"{'the newest' if files else 'no'} checkpoint of machine {machine.name}")
 
 
@@ -241,8 +231,8 @@ FAULTS: Sequence[Fault] = (
     Fault("restart the broker", SERVER, 1, _end_server("broker", signal.SIGTERM)),
     Fault("kill PostgreSQL", SERVER, 2, _end_server("postgres", signal.SIGKILL)),
     Fault("restart PostgreSQL", SERVER, 2, _end_server("postgres", signal.SIGTERM)),
-    Fault("connections break", NETWORK, 5, _weather(_drop)),
-    Fault("connections are silent", NETWORK, 4, _weather(_be_silent)),
+    Fault("connections break", NETWORK, 5, _weather(lambda proxy, _: proxy.refuse())),
+    Fault("connections are silent", NETWORK, 4, _weather(lambda proxy, _: proxy.be_silent())),
     Fault("connections are slow", NETWORK, 2, _weather(_be_late)),
     Fault("the lake's disk is full", FULL, 1, _fill_lake),
     Fault("the checkpoints' disk is full", FULL, 2, _fill_checkpoints),
