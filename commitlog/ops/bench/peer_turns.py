@@ -5,7 +5,6 @@ What a client tries again by itself it tries again; an error that reaches its ca
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 
 from commitlog.config import Settings
-from commitlog.ops.bench.turns import DELTA, ICEBERG, Took, Writer, create_database, sample_rows
+from commitlog.ops.bench.turns import DELTA, ICEBERG, Took, Writer, create_database, in_one_call, sample_rows
 
 NAMESPACE = "bench"
 
@@ -53,10 +52,7 @@ class DeltaWriter:
 
     def turn(self) -> Took:
         """Write a file, commit it."""
-        began = time.perf_counter()
-        deltalake.write_deltalake(self._path, self._rows, mode="append")
-        took_s = time.perf_counter() - began
-        return Took(took_s, took_s)
+        return in_one_call(lambda: deltalake.write_deltalake(self._path, self._rows, mode="append"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +94,7 @@ class IcebergWriter:
 
     def turn(self) -> Took:
         """Write a file, commit it."""
-        began = time.perf_counter()
-        self._catalog.load_table(self._table).append(self._rows)
-        took_s = time.perf_counter() - began
-        return Took(took_s, took_s)
+        return in_one_call(lambda: self._catalog.load_table(self._table).append(self._rows))
 
 
 def open_peers(kind: str, tables: Sequence[str], place: Mapping[str, str]) -> list[Writer]:

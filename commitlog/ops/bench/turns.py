@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from commitlog.client import CommitLog
-from commitlog.client.reading.duckdb_client import connection_text, extension_file, quoted
+from commitlog.client.reading.duckdb_client import connection_text, open_duckdb, quoted
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
 
@@ -60,6 +60,14 @@ def sample_rows() -> pa.Table:
     return pa.table({name: pa.array(range(ROWS), pa.int64()) for name in COLUMNS})
 
 
+def in_one_call(write: Callable[[], object]) -> Took:
+    """A turn whose call writes the file and commits it."""
+    began = time.perf_counter()
+    write()
+    took_s = time.perf_counter() - began
+    return Took(took_s, took_s)
+
+
 def create_database(settings: Settings, name: str) -> SplitResult:
     """A new database of the PostgreSQL that the settings name, by its URL."""
     with psycopg.connect(settings.database_url, autocommit=True) as server:
@@ -79,10 +87,7 @@ class AppendWriter(_LogWriter):
 
     def turn(self) -> Took:
         """Write a file, commit it."""
-        began = time.perf_counter()
-        self._log.table(self._table).append(self._rows)
-        took_s = time.perf_counter() - began
-        return Took(took_s, took_s)
+        return in_one_call(lambda: self._log.table(self._table).append(self._rows))
 
 
 class TransactionWriter(_LogWriter):
@@ -112,19 +117,14 @@ class StockLake:
     def create(cls, settings: Settings, tables: Iterable[str]) -> StockLake:
         """Make one, with tables, in a new database of the PostgreSQL that the settings name."""
         lake = cls(connection_text(create_database(settings, STOCK).geturl()), str(settings.home / STOCK))
-        connection = lake.connect()
-        for table in tables:
-            connection.execute(f"CREATE TABLE {table} ({', '.join(f'{name} BIGINT' for name in COLUMNS)})")
-        connection.close()
+        with lake.connect() as connection:
+            for table in tables:
+                connection.execute(f"CREATE TABLE {table} ({', '.join(f'{name} BIGINT' for name in COLUMNS)})")
         return lake
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """The client as it comes, but that it writes each insert into a file."""
-        import duckdb
-
-        connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-        for extension in ("postgres_scanner", "ducklake"):
-            connection.execute(f"LOAD '{quoted(str(extension_file(extension)))}'")
+        connection = open_duckdb("postgres_scanner", "ducklake")
         options = f"DATA_PATH '{quoted(self.data_path)}', DATA_INLINING_ROW_LIMIT 0"
         connection.execute(f"ATTACH 'ducklake:postgres:{quoted(self.catalog)}' AS lake ({options})")
         connection.execute("USE lake")
@@ -148,7 +148,4 @@ class StockWriter:
 
     def turn(self) -> Took:
         """Write a file, commit it."""
-        began = time.perf_counter()
-        self._connection.execute(self._insert)
-        took_s = time.perf_counter() - began
-        return Took(took_s, took_s)
+        return in_one_call(lambda: self._connection.execute(self._insert))

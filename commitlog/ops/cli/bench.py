@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -18,6 +19,15 @@ from commitlog.ops.cli.torture import torture_command
 
 SPARK_PARTS = ("append", "read", "many-files", "delete", "python", "merge", "streams", "writers")
 """Of `commitlog.ops.bench.spark`, which is not imported where there is no Spark."""
+
+
+@contextmanager
+def _on_servers() -> Iterator[Callable[[str], None]]:
+    """Shows each step. The servers are stopped on the way out, which the default of SIGTERM would not take."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with shown_steps() as say:
+        yield say
+
 
 repetitions_option = click.option(
     "--repetitions",
@@ -41,9 +51,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
         return
     from commitlog.ops.bench.throughput import run_bench
 
-    # The servers are stopped on the way out, which the default of SIGTERM would not take.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with shown_steps() as say:
+    with _on_servers() as say:
         result = run_bench(settings, proposals=proposals, repetitions=repetitions, say=say)
     if as_json:
         print_json(result.as_dict())
@@ -189,8 +197,7 @@ def loop_command(
     from commitlog.ops.bench.loop import KINDS, TABLES, run_loop_bench
     from commitlog.ops.bench.turns import ROWS
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with shown_steps() as say:
+    with _on_servers() as say:
         result = run_loop_bench(
             settings,
             writers=writers,
@@ -240,15 +247,8 @@ def peers_command(
     from commitlog.ops.bench.peers_picture import draw
     from commitlog.ops.bench.turns import ROWS
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with shown_steps() as say:
-        result = run_peers_bench(
-            settings,
-            writers=writers,
-            seconds=seconds,
-            repetitions=repetitions,
-            say=say,
-        )
+    with _on_servers() as say:
+        result = run_peers_bench(settings, writers=writers, seconds=seconds, repetitions=repetitions, say=say)
     told = f"one file of {ROWS} rows a commit, {result.cpus} CPUs for clients and servers, {told_of(repetitions)}"
     if picture is not None:
         picture.write_text(draw(result.curves(), told), encoding="utf-8")
@@ -267,8 +267,7 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
     """Measure how long a writer waits when the active sequencer ends and a standby is ready, on servers of its own here."""
     from commitlog.ops.bench.takeover import run_takeover_bench
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with shown_steps() as say:
+    with _on_servers() as say:
         result = run_takeover_bench(settings, times=times, way=way, say=say)
     if as_json:
         print_json(result.as_dict())
@@ -339,8 +338,7 @@ def restart_command(settings: Settings, outcomes: int, repetitions: int, as_json
     """Measure how long a sequencer needs from its start until it serves, with a checkpoint, on servers of its own here."""
     from commitlog.ops.bench.restart import run_restart_bench
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with shown_steps() as say:
+    with _on_servers() as say:
         result = run_restart_bench(settings, outcomes=outcomes, repetitions=repetitions, say=say)
     if as_json:
         print_json(result.as_dict())
@@ -388,7 +386,7 @@ def catalog_command(files: int, as_json: bool) -> None:
     """Measure the list of a table's files at a snapshot, in a catalog of so many snapshots and files."""
     from commitlog.ops.bench.catalog import run_catalog_bench
 
-    with shown_steps() as say:
+    with _on_servers() as say:
         costs = run_catalog_bench(files=files, say=say)
     if as_json:
         print_json([dataclasses.asdict(each) for each in costs])
@@ -412,8 +410,7 @@ def spark_command(settings: Settings, rows: int, repetitions: int, parts: Sequen
     except ImportError as error:
         raise ConfigurationError(f"{error.name} is not installed: pip install 'commitlog[spark,local]'") from error
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with shown_steps() as say:
+    with _on_servers() as say:
         result = run_spark_bench(settings, rows=rows, repetitions=repetitions, parts=parts, say=say)
     if as_json:
         print_json(result.as_dict())
