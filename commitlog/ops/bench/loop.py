@@ -21,21 +21,18 @@ from commitlog import compiled
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import connection_text
 from commitlog.config import Settings
-from commitlog.errors import LogUnavailableError
 from commitlog.ops.bench.cpu import jvm_thread_names
 from commitlog.ops.bench.goals import Goal
 from commitlog.ops.bench.metering import Meter, Part
 from commitlog.ops.bench.servers import Say, own_servers, server_process, service_process
 from commitlog.ops.bench.teams import BROKER, LoopRates, Team, median_rates, run_team, table_names
 from commitlog.ops.bench.turns import COLUMNS, GATEWAY, STOCK, StockLake
-from commitlog.ops.service.gateway import running_gateway, through_gateway
-from commitlog.ops.service.supervisor import POLL_S
+from commitlog.ops.service.gateway import awaited_gateway, through_gateway
 
 WARM_UP_S = 30.0
 WARM_UP = Team("append", "own", writers=8, processes=8)
 IDLE_S = 10.0
 SETTLE_S = 2.0
-START_TIMEOUT_S = 30.0
 TABLES = ("own", "one")
 KINDS = ("append", "transaction")
 SERVICES = ("sequencer", "projector")
@@ -229,7 +226,7 @@ class LoopServers:
             if which:
                 with ExitStack() as services:
                     meter = self._serving(services, with_gateway=with_gateway)
-                    place = self._gateways_lake().place() if with_gateway else None
+                    place = self._gateways_place() if with_gateway else None
                     rates += [self._run(team, seconds, meter, place) for team in which]
         return rates
 
@@ -248,14 +245,10 @@ class LoopServers:
         self._say(f"{team}, {seconds:.0f} s")
         return run_team(self._own, team, seconds, meter, place)
 
-    def _gateways_lake(self) -> StockLake:
-        """The log's lake, once the gateway listens."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while (address := running_gateway(self._own)) is None:
-            if time.monotonic() > deadline:
-                raise LogUnavailableError("the bench's own gateway", detail=f"see {self._own.home}/gateway.log")
-            time.sleep(POLL_S)
-        return StockLake(connection_text(through_gateway(self._own, address)), self._own.data_path)
+    def _gateways_place(self) -> dict[str, str]:
+        """Where the log's lake is, once the gateway listens."""
+        gateway = awaited_gateway(self._own, self._own.home / "gateway.log")
+        return StockLake(connection_text(through_gateway(self._own, gateway)), self._own.data_path).place()
 
     def _serving(self, services: ExitStack, *, with_gateway: bool) -> Meter:
         """Start the services, and give what measures them and the servers."""

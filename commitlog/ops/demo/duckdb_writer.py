@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
-from commitlog.errors import LocalRuntimeError
-from commitlog.ops.service.gateway import running_gateway, through_gateway
-from commitlog.ops.service.supervisor import POLL_S
+from commitlog.ops.service.gateway import awaited_gateway, through_gateway
 
-START_TIMEOUT_S = 60.0
 TABLE = "remarks"
 _SAID_BEFORE = 'Failed to execute query "COMMIT": ERROR:'
 
@@ -27,7 +23,8 @@ def write_with_duckdb(settings: Settings, log: CommitLog, say: Callable[[str], N
     """
     import duckdb
 
-    with open_lake(through_gateway(settings, _gateway(settings)), may_write=True) as client:
+    gateway = awaited_gateway(settings, settings.home / "logs" / "gateway.log")
+    with open_lake(through_gateway(settings, gateway), may_write=True) as client:
 
         def run(statement: str) -> None:
             say(f"D {statement};")
@@ -48,12 +45,3 @@ def write_with_duckdb(settings: Settings, log: CommitLog, say: Callable[[str], N
         counted = client.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
         if counted != (2,):
             raise AssertionError(f"two inserts of one row each were committed, and DuckDB reads {counted}")
-
-
-def _gateway(settings: Settings) -> str:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while (address := running_gateway(settings)) is None:
-        if time.monotonic() > deadline:
-            raise LocalRuntimeError("the gateway does not listen:", log_file=settings.home / "logs" / "gateway.log")
-        time.sleep(POLL_S)
-    return address

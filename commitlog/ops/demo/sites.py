@@ -57,7 +57,8 @@ def run_sites_demo(settings: Settings, *, console: Console | None = None) -> int
         logs = {
             name: running.enter_context(CommitLog.connect(settings=own, writer_id=name)) for name, own in sites.items()
         }
-        links = running.enter_context(_running_links(sites, logs))
+        links = _RunningLinks(sites, logs)
+        running.callback(links.cut)
         is_same = tell(Stage(shown, logs, links, lambda name: _read_with_duckdb(sites[name])))
     seconds = time.monotonic() - started_at
     verdict = (
@@ -225,15 +226,6 @@ def _served(settings: Settings) -> Iterator[Settings]:
 def _read_with_duckdb(settings: Settings) -> Rows:
     with open_lake(settings.database_url) as connection:
         return connection.execute(f"SELECT id, name, mail, city FROM {PEOPLE} ORDER BY id").fetchall()
-
-
-@contextmanager
-def _running_links(sites: Mapping[str, Settings], logs: Mapping[str, CommitLog]) -> Iterator[Links]:
-    links = _RunningLinks(sites, logs)
-    try:
-        yield links
-    finally:
-        links.cut()
 
 
 class _RunningLinks:

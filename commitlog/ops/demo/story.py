@@ -12,9 +12,8 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -70,8 +69,10 @@ def run_demo(settings: Settings, *, console: Console | None = None) -> int:
         # Spark's start takes about as long as that of all the servers. Its session belongs to the thread that makes it.
         servers = pool.submit(_start_servers, own, shown)
         try:
-            with local_spark(own, own.home / "spark") as spark, _connected(servers.result()) as log:
-                wrong = _play(_Stage(shown, servers.result(), log, spark, unpack(own.home)))
+            with local_spark(own, own.home / "spark") as spark:
+                served = servers.result()
+                with CommitLog.connect(settings=served, writer_id="demo") as log:
+                    wrong = _play(_Stage(shown, served, log, spark, unpack(own.home)))
         finally:
             servers.exception()
             down(own, say=lambda line: None)
@@ -154,12 +155,6 @@ def _start_servers(settings: Settings, console: Console) -> Settings:
     )
 
 
-@contextmanager
-def _connected(settings: Settings, writer_id: str = "demo") -> Iterator[CommitLog]:
-    with CommitLog.connect(settings=settings, writer_id=writer_id) as log:
-        yield log
-
-
 # --- the subscriber ---------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +183,7 @@ class _Subscriber:
         return last.outcome.snapshot_id
 
     def _follow(self) -> None:
-        with _connected(self._stage.settings, "subscriber") as log:
+        with CommitLog.connect(settings=self._stage.settings, writer_id="subscriber") as log:
             for outcome in log.subscribe():
                 self._stage.line(_shown(outcome))
                 with self._seen:
@@ -222,7 +217,7 @@ def _load(stage: _Stage, subscriber: _Subscriber) -> int:
     months = stage.spark.read.schema(SPARK_SCHEMA).csv(str(stage.flights.csv_file), header=True, nullValue="NA").cache()
 
     def write(writer: int) -> list[SubmittedOutcome | None]:
-        with _connected(stage.settings, f"loader-{writer}") as log:
+        with CommitLog.connect(settings=stage.settings, writer_id=f"loader-{writer}") as log:
             mine = [month for month in LOADED_MONTHS if month % WRITERS == writer]
             rows = [months.where(f"month = {month}").coalesce(1) for month in mine]
             return [
@@ -269,7 +264,7 @@ def _alter_under_a_writer(stage: _Stage, subscriber: _Subscriber) -> None:
     stage.title("A column is added under a writer that has not seen it")
 
     def alter() -> None:
-        with _connected(stage.settings, "alterer") as log, log.transaction() as change:
+        with CommitLog.connect(settings=stage.settings, writer_id="alterer") as log, log.transaction() as change:
             change.alter(TABLE).add_column("source", "varchar", default=SOURCE)
 
     november = stage.spark.read.schema(SPARK_SCHEMA).csv(str(stage.flights.csv_file), header=True, nullValue="NA")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,7 +17,7 @@ from commitlog.catalog.queries import Catalog
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError
+from commitlog.errors import ConfigurationError, LocalRuntimeError
 from commitlog.gateway.base import Bases
 from commitlog.gateway.committing import Commits
 from commitlog.gateway.keeping import Keeping
@@ -24,7 +25,9 @@ from commitlog.gateway.server import THREADS, Gateway, Upstream
 from commitlog.gateway.showing import Showing
 from commitlog.ops.service.counted import CountedCommits, GatewayProgress
 from commitlog.ops.service.listening import last_port, listening, noted, running_place
-from commitlog.ops.service.supervisor import GATEWAY
+from commitlog.ops.service.supervisor import GATEWAY, POLL_S
+
+START_TIMEOUT_S = 60.0
 
 
 def run_gateway(
@@ -94,6 +97,17 @@ def through_gateway(settings: Settings, address: str) -> str:
 def running_gateway(settings: Settings) -> str | None:
     """The address of the gateway that runs on this machine, as host:port; None when none does."""
     return running_place(settings, GATEWAY.name)
+
+
+def awaited_gateway(settings: Settings, log_file: Path) -> str:
+    """The same of one that has just been started, as soon as it listens; LocalRuntimeError with the end of its log if it does
+    not."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while (address := running_gateway(settings)) is None:
+        if time.monotonic() > deadline:
+            raise LocalRuntimeError("the gateway does not listen:", log_file=log_file)
+        time.sleep(POLL_S)
+    return address
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
