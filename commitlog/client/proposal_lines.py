@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from commitlog.client.ids import new_proposal_id
-from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.domain.model import MalformedProposal, Proposal
 from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.model.values import BIGINT_MIN
-from commitlog.errors import KeyReusedError, MalformedRecordError, OutcomeUnknownError
+from commitlog.errors import MalformedRecordError
 
 if TYPE_CHECKING:
     from commitlog.client.commit_log import CommitLog
-
-Answer: TypeAlias = SubmittedOutcome | OutcomeUnknownError | KeyReusedError
-
+    from commitlog.client.submitting import Answer
 
 _UNBASED = BIGINT_MIN
 """What stands for the base of a line that names none."""

@@ -15,8 +15,9 @@ from commitlog.client.ids import as_proposal_id
 from commitlog.client.outcomes.describing import one_line
 from commitlog.client.outcomes.explaining import Explanation
 from commitlog.client.proposal_examples import example_kinds, example_of
-from commitlog.client.proposal_lines import Answer, ProposalLines
+from commitlog.client.proposal_lines import ProposalLines
 from commitlog.client.readable_log import TIMEOUT_S_MAX
+from commitlog.client.submitting import Answer
 from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, Outcome
 from commitlog.domain.model.ids import format_id
