@@ -40,7 +40,6 @@ AHEAD = 500
 TAKEN_KEYS = 10_000_000
 """Beyond those that a run writes."""
 LONGEST_S = 180.0
-POLL_S = 0.05
 
 PER_SECOND_MIN = 5_000
 LAG_P99_MS_MAX = 1_000

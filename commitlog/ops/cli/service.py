@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from dataclasses import asdict
@@ -16,8 +15,6 @@ from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
 
 NICE_OF_READERS = 5
 """Where processors are scarce, a decision comes before showing an older one."""
-
-_logger = logging.getLogger("commitlog")
 
 
 @click.command("init")

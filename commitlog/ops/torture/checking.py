@@ -14,8 +14,6 @@ from itertools import pairwise
 from commitlog.domain.model import Outcome, Reason, Receipt, Verdict
 from commitlog.ops.torture.ledger import Answer, Written
 
-SHOWN_MAX = 5
-
 LOST, TWICE, GAP, ORPHAN = "lost", "twice", "gap", "orphan"
 CONTRADICTION, UNANSWERED, CATALOG, FAILURE = "contradiction", "unanswered", "catalog", "failure"
 WRONGS: Mapping[str, str] = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -36,7 +35,6 @@ RANGE_OUTCOMES = 20_000
 BATCH_ROWS = 5_000
 _RAW = "raw binary, takeovers array<binary>"
 _RAW_SCHEMA = pa.schema([("raw", pa.binary()), ("takeovers", pa.list_(pa.binary()))])
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 keep_imports()
 
