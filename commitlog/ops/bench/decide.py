@@ -140,7 +140,7 @@ def run_decide_bench(
     return DecideBench(compiled.form, proposal, tuple(costs), search, commit_us, memory_bytes, files)
 
 
-def time_proposals(count: int = PROPOSALS) -> ProposalCost:
+def time_proposals() -> ProposalCost:
     """Take proposals of one file from bytes to bytes, as a sequencer does; the quietest stretch counts for each step."""
     history = History(m.Genesis(bytes(16)))
     log_id, state = bytes(16), history.state
@@ -148,17 +148,17 @@ def time_proposals(count: int = PROPOSALS) -> ProposalCost:
         encode_proposal(
             _proposal(TABLES + 1 + number, TABLES, m.Append("main", f"t{number % TABLES}", (_file(number),)))
         )
-        for number in range(count)
+        for number in range(PROPOSALS)
     ]
     best = [float("inf")] * 4
     gc.collect()
-    for start in range(0, count, STRETCH):
+    for start in range(0, PROPOSALS, STRETCH):
         spent = [0.0] * 4
         for value in received[start : start + STRETCH]:
             began = time.perf_counter()
             proposal = decode_proposal(value)
             decoded = time.perf_counter()
-            outcome = decide(state, proposal, now_ms=START_MS + count, proposal_bytes=value)
+            outcome = decide(state, proposal, now_ms=START_MS + PROPOSALS, proposal_bytes=value)
             decided = time.perf_counter()
             encode_outcome(outcome, log_id=log_id, prev_hash=bytes(32), told=0)
             encoded = time.perf_counter()

@@ -51,17 +51,16 @@ GOODBYE = "the demo ends here"
 _OWN = "made-by-commitlog-demo"
 
 
-def run_demo(settings: Settings, *, console: Console | None = None) -> int:
+def run_demo(settings: Settings) -> int:
     """Run the demo in `<home>/demo`, which is made anew, and leave nothing running.
 
     Args:
         settings: Java, ports and the jar cache are taken from it; the home, log and lake are the demo's own.
-        console: where it is shown.
 
     Returns:
         The exit code: 1 when an engine counted other rows than were committed.
     """
-    shown = console or Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    shown = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     started_at = time.monotonic()
     own = _own_settings(settings)
     _clear(own)

@@ -53,14 +53,13 @@ class Trimmed:
     held_by: Need
 
 
-def trim(settings: Settings, archive: str, *, keep_ms: int, now_ms: int | None = None) -> Trimmed:
+def trim(settings: Settings, archive: str, *, keep_ms: int) -> Trimmed:
     """Delete the results that are archived and needed by none of the parts that are known here.
 
     Args:
         settings: which log; the checkpoints must be where its service keeps them.
         archive: where its closed ranges are.
         keep_ms: younger outcomes stay, for streams and subscribers that nobody here knows.
-        now_ms: None is now.
 
     Raises:
         CatalogMismatchError: the catalog is missing, or another log's.
@@ -76,8 +75,8 @@ def trim(settings: Settings, archive: str, *, keep_ms: int, now_ms: int | None =
             )
         delete_before(settings, before)  # It may have been noted and not been done.
     needs = sorted(_needs(settings, genesis.log_id), key=lambda need: need.seq)
-    since = int(time.time() * 1000) if now_ms is None else now_ms
-    found = _checked(archive, needs[0].seq, decided_before_ms=since - keep_ms)
+    now_ms = int(time.time() * 1000)
+    found = _checked(archive, needs[0].seq, decided_before_ms=now_ms - keep_ms)
     begins = 0 if before is None else before.seq
     held_by = needs[0] if found.reached_need else Need("what was archived, and is old enough", found.last_seq)
     if found.position is None or found.position.seq <= begins:
@@ -94,7 +93,7 @@ def trim(settings: Settings, archive: str, *, keep_ms: int, now_ms: int | None =
             genesis=found.genesis,
             head_snapshot_id=found.head_snapshot_id,
             archive=place,
-            trimmed_at_ms=since,
+            trimmed_at_ms=now_ms,
         ),
     )
     return Trimmed(found.position.seq, found.position.seq - begins, held_by)

@@ -39,12 +39,12 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(plain, default=str)
 
 
-def log_as_json(process: str, *, level: int = logging.INFO) -> None:
+def log_as_json(process: str) -> None:
     """Send what this process logs to standard error as JSON; warnings and what ends a thread, too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(process))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("commitlog").setLevel(level)
+    logging.getLogger("commitlog").setLevel(logging.INFO)
     logging.captureWarnings(True)
     sys.excepthook = lambda kind, error, trace: _logger.critical("it has ended", exc_info=(kind, error, trace))
     threading.excepthook = _log_thread

@@ -7,7 +7,6 @@ its own. (`commitlog up` runs the same beside an embedded broker and PostgreSQL,
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -98,18 +97,16 @@ def wanted_services(settings: Settings, *, standby: bool = False) -> tuple[Servi
     return (*installed_services(standby=standby), *relay, *link_services(settings))
 
 
-def serve(settings: Settings, *, services: Sequence[Service] | None = None, standby: bool = False) -> int:
+def serve(settings: Settings, *, standby: bool = False) -> int:
     """Run the service until Ctrl-C or SIGTERM; the exit code.
 
     Args:
         settings: which log, and where.
-        services: None are all that are installed and that the settings ask for.
         standby: another machine serves; take over when it ends.
     """
     with stopped_by_signal() as stop:
         keep_trying("serve", lambda: prepare(settings, standby=standby), stop=stop, say=_logger.warning)
-        if services is None:
-            services = wanted_services(settings, standby=standby)
+        services = wanted_services(settings, standby=standby)
         supervisor = Supervisor(services, settings.environment(), say=_logger.warning)
         with told_about(settings, WatchedWhole(settings, supervisor)):
             try:

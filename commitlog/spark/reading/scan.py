@@ -90,16 +90,13 @@ def _predicates(spark: SparkSession, catalog: Catalog, table: str, at: int, wher
 
 
 @of_one_moment
-def scan_at(
-    catalog: Catalog, table: str, snapshot_id: int, *, after: int = -1, where: Sequence[Predicate] = ()
-) -> Scan:
+def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, where: Sequence[Predicate] = ()) -> Scan:
     """Everything that a read of a table at a snapshot takes from the catalog.
 
     Args:
         catalog: of the log.
         table: its name at the snapshot.
         snapshot_id: which snapshot.
-        after: only files that came after this snapshot.
         where: files that the catalog proves to hold no such row are left out.
 
     Raises:
@@ -115,7 +112,7 @@ def scan_at(
     unsigned = {each.column_id for each in found.definition.columns if each.type.name == "uint64"}
     types = catalog.column_types_before(found.definition.table_id) if unsigned else []
     before = [each for each in types if each[0] in unsigned]
-    files = tuple(_scan_file(each, before) for each in catalog.files_at(found, snapshot_id, after=after, where=where))
+    files = tuple(_scan_file(each, before) for each in catalog.files_at(found, snapshot_id, where=where))
     return Scan(
         snapshot_id=snapshot_id,
         table_id=found.definition.table_id,
