@@ -311,21 +311,18 @@ class Catalog(CatalogReader):
     # --- contents -----------------------------------------------------------------------------------------------------
 
     @of_one_moment
-    def files_at(
-        self, table: CatalogTable, snapshot_id: int, *, after: int = -1, where: Iterable[Predicate] = ()
-    ) -> list[CatalogFile]:
+    def files_at(self, table: CatalogTable, snapshot_id: int, *, where: Iterable[Predicate] = ()) -> list[CatalogFile]:
         """The data files that are live at a snapshot.
 
         Args:
             table: as of the snapshot.
             snapshot_id: which snapshot.
-            after: only files that came after this one.
             where: a conjunction; files of which statistics or partition values prove that no row matches are left out.
         """
         conditions, values = exclusions(table.definition, where)
         rows = self._select(
             statements.FILES_AT.format(conditions=conditions),
-            (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, after, snapshot_id, *values),
+            (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, snapshot_id, *values),
         )
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
 

@@ -84,7 +84,7 @@ FILES_AT = sql.SQL(
     + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
     LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
         AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
-    WHERE f.table_id = %s AND f.begin_snapshot <= %s AND f.begin_snapshot > %s
+    WHERE f.table_id = %s AND f.begin_snapshot <= %s
     AND (f.end_snapshot IS NULL OR f.end_snapshot > %s){conditions}
     ORDER BY f.data_file_id"""
 )

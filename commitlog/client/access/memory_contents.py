@@ -334,7 +334,7 @@ class MemoryContents:
         return f"{self._genesis.data_path}/{folder}"
 
     def files_at(
-        self, table: CatalogTable, snapshot_id: int, *, after: int = -1, where: Iterable[m.Predicate] = ()
+        self, table: CatalogTable, snapshot_id: int, *, where: Iterable[m.Predicate] = ()
     ) -> list[CatalogFile]:
         now, conjunction = table.definition, tuple(where)
         for predicate in conjunction:
@@ -344,7 +344,6 @@ class MemoryContents:
                 self._shown(each, table, snapshot_id)
                 for each in self._files.values()
                 if each.table_id == now.table_id
-                and each.since > after
                 and each.is_live_at(snapshot_id)
                 # Statistics and partition values go by the names of their day.
                 and not (each.then == now and excludes(now, each.file, conjunction, decode_statistics))
