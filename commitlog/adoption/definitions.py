@@ -1,7 +1,7 @@
 """What the source's schemas, tables and views were at a snapshot, and the changes that lead from one to the next.
 
-Pure. Column ids are the field ids of the Parquet files, so a log must give the same ones: where the source has used up an
-id that nothing kept can tell of, a placeholder column uses it up here too and is dropped.
+Pure. Column ids are the field ids of the Parquet files, so a log must give the same ones. Where the source has used up an id of
+which nothing is kept, a placeholder column takes it here, and is dropped.
 """
 
 from __future__ import annotations

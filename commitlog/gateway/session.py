@@ -1,7 +1,7 @@
 """One client of the gateway: what it says goes to PostgreSQL and the answers come back, but for its commits.
 
-A commit is one text, then COMMIT. The text is held and proposed, PostgreSQL's transaction, which has only read, is ended at
-once, and the text is answered with success whatever became of it: an error there would show the user the whole text, and its
+A commit is one text, then COMMIT. The text is held and proposed. PostgreSQL's transaction, which has only read, is ended at
+once. The text is answered with success whatever became of it: an error there would show the user the whole text, and its
 words could make the client try again. COMMIT is answered by the gateway too: with success, or with the refusal.
 
 PostgreSQL asks who the client is. Until it has said that the session is ready, whatever the client says goes to PostgreSQL, a

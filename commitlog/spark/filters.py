@@ -19,9 +19,10 @@ from commitlog.errors import InvalidRequestError
 from commitlog.spark.columns import quoted
 
 Where: TypeAlias = "str | Expression | tuple[Any, ...] | Sequence[tuple[Any, ...]] | None"
-"""SQL, an expression of Spark's, or a conjunction of ``(column, op, value)``, of which one may stand alone. Conditions of one
-column and plain values, all of which must hold, tell the log which rows were read, and the catalog which files to leave out:
-with any other SQL or expression every row of the table counts as read. None is no filter."""
+"""SQL, an expression of Spark's, or a conjunction of ``(column, op, value)``, of which one may stand alone; None is no filter.
+
+Where it is conditions of one column and plain values, all of which must hold, it tells the log which rows were read, and the
+catalog which files to leave out. With anything else every row of the table counts as read."""
 Rows: TypeAlias = "str | Expression | tuple[Any, ...] | Sequence[tuple[Any, ...]] | Literal[True]"
 """Which rows are changed: a filter, or True (or "all") for all of them."""
 

@@ -1,8 +1,8 @@
 """One outcome out of the results topic, whole: found by its seq, its proposal, or the snapshot it made.
 
-Only records that `Chain` has accepted are outcomes, and what lies in the middle of the topic does not tell by itself. So a
-look-up begins at a place that is known, a milepost of the catalog or where an earlier one has come to, and reads on from
-there like every other reader: a thousand outcomes at most below what the catalog has applied.
+Only records that `Chain` has accepted are outcomes, and no record in the middle of the topic tells by itself whether it was. So
+a look-up begins at a place that is known, a milepost of the catalog or the end of an earlier look-up, and reads on from there
+like every other reader. Below what the catalog has applied these are a thousand outcomes at most.
 """
 
 from __future__ import annotations

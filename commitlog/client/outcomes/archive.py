@@ -1,9 +1,9 @@
 """The log's closed ranges as Parquet files, so that analysis and verification need no Kafka, and results can be trimmed.
 
 A range is so many snapshots, and closed when the head is beyond it; outcomes belong to the range of their head. Every file
-holds the records' own bytes beside typed columns, and in its metadata the position where the next one goes on, so an
-archive that was interrupted is simply continued, and what it holds is checked like any other reading of the log. A backup
-is an archive with one file more: what comes after the last closed range.
+holds the records' own bytes beside typed columns, so that it is checked like any other reading of the log. Its metadata have
+the position where the next file goes on: an archive that was interrupted is simply continued. A backup is an archive with one
+file more: what comes after the last closed range.
 """
 
 from __future__ import annotations
@@ -360,8 +360,8 @@ class _Files:
         return ArchivedRange(self.url(name), first, last, len(records))
 
     def write_end(self, at: LogPosition, after: LogPosition | None, records: list[ResultRecord]) -> None:
-        """Write what comes after an outcome of the closed ranges (None: what there is), up to another one, in the place of what
-        was there, unless that goes further by now: backups may be made at the same time."""
+        """Write what comes after an outcome of the closed ranges (None: what there is), up to another one. It takes the place
+        of what was there, unless that goes further by now: another backup may have been made at the same time."""
         name, seq = f"{_END}/outcomes.parquet", -1 if after is None else after.seq
         with self._aside(name, records, {_POSITION: _noted(at), _AFTER: str(seq).encode()}) as aside:
             if not any(self.position(each).seq > at.seq for each in self.end_names()):

@@ -3,7 +3,7 @@
     day >= '2026-01-01' and id in (1, 2) and name is not null
 
 There are only conditions that must all hold, each of one column and plain values: so much can be proved by statistics, and
-told to the log as what was read. But for != and NOT IN, which scans alone take, and which are told as IS NOT NULL.
+told to the log as what was read. != and NOT IN are taken by scans alone, and told as IS NOT NULL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A process of the latency bench: one that publishes, or one that watches the catalog as a client does.
 
-It is told its job in JSON on stdin, says that it is ready, and does it when the next line comes: a publisher answers with what
-became of its proposals, the watcher, once the outcome of that number is visible, with when it has seen which.
+It is told its job in JSON on stdin, says that it is ready, and does it when the next line comes. A publisher answers with what
+became of its proposals. To the watcher that line is an outcome's number: once that one is visible, it answers with when it saw
+which.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`commitlog bench memory`: what a sequencer's state weighs, by how many proposals a second it has to remember for a minute.
 
-Each state is made in a process of its own, as in `restart`: files of long ago are put into it, and what window and duplicate
-window hold is decided, so that it is there as in a real log.
+Each state is made in a process of its own, as in `restart`: files of long ago are put into it. What window and duplicate window
+hold is decided, as in a real log.
 """
 
 from __future__ import annotations

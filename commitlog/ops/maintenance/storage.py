@@ -80,8 +80,8 @@ def root_of(data_path: str) -> str:
 
 
 def list_files(data_path: str) -> dict[str, StoredFile]:
-    """Every file below the data path, by place. Symbolic links are neither followed nor listed, nor what a store holds under
-    a key that is no path, with empty parts or dots for parts: Arrow cannot ask for it, and no file of a lake is called so.
+    """Every file below the data path, by place. Symbolic links are neither followed nor listed. Nor are keys of a store that
+    are no paths, with empty parts or dots for parts: Arrow cannot ask for them, and no file of a lake is called so.
 
     Raises:
         OSError: a folder cannot be read.

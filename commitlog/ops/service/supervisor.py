@@ -32,8 +32,8 @@ RESTART_DELAY_S_MAX = 10.0
 RESTART_DELAY_S_HOPELESS = 60.0
 
 _MEMORY = {"MALLOC_ARENA_MAX": "1"}
-"""What Kafka's threads allocate and ours let go is used again only where they share a heap: by itself glibc has eight for each
-processor, and a process that follows the log grew by two or three kilobytes with each outcome that came alone."""
+"""One heap for all threads: what Kafka's threads allocate and ours let go is not used again otherwise. glibc's eight for each
+processor let a process that follows the log grow by two or three kilobytes with each outcome that came alone."""
 
 Say = Callable[[str], None]
 COMMITLOG = (sys.executable, "-c", "from commitlog.ops.cli import main; main()")

@@ -134,10 +134,10 @@ class _Told(NamedTuple):
 class Merging:
     """Deletes rows that match ``source`` or do not, and appends their new values and the rows that match nothing.
 
-    What can be told wrong without computing anything is told first. The source is computed once, and its rows kept where they
-    were computed, as are the rows of the table that it changes: what finds rows to delete, and what inserts them again, must be
-    the same even of a source that would give others the next time. When an executor that keeps some of them is lost, the merge
-    fails; they are not computed again.
+    What can be told wrong without computing anything is told first. The source is computed once, as a second time it might
+    give other rows: those that find what is to be deleted must be those that are inserted. They are kept where they were
+    computed, and so are the rows of the table that change. When an executor that keeps some of them is lost, the merge fails;
+    they are not computed again.
 
     Raises:
         DataFileError: two source rows have the same ``on``.

@@ -30,9 +30,9 @@ keep_imports()
 class BatchWriter(DataSourceArrowWriter):
     """A batch write: one file a task and partition, one proposal in all.
 
-    Mode ``overwrite`` replaces all rows that the table had at the snapshot at which the same query reads tables, so what it
-    has not seen is not replaced by what it has: the write is refused when others came in between. Rows that `read` gave were
-    read before; the columns that come from there say when.
+    Mode ``overwrite`` replaces all rows that the table had at the snapshot at which the same query reads tables, and is refused
+    when others came since: it must not replace what it has not seen. Rows that `read` gave were read before; the columns that
+    come from there say when.
     """
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType, *, overwrite: bool = False) -> None:

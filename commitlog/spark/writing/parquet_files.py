@@ -1,7 +1,7 @@
 """Parquet files written by Spark's own writer, to where the lake keeps them.
 
-Nothing is moved afterwards: each write has a directory of its own below the table's, whose name no other write can
-have, so what a refused write leaves behind can be told from what others wrote, and removed as one.
+Nothing is moved afterwards. Each write has a directory of its own below the table's, with a name that no other write can
+have: so what a refused write leaves behind is known, and removed as one.
 """
 
 from __future__ import annotations

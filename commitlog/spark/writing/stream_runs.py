@@ -1,6 +1,6 @@
 """Which run of a streaming query may commit: the one that was started last on its checkpoint.
 
-Each run opens the query's writer once, under an id whose end is made of the run's own, by which every process of the run
+Each run opens the query's writer once, under an id that ends with one made of the run's own. By it every process of the run
 finds its epoch in the log: Spark makes a stream writer anew for each batch, and ends Python workers that were idle for a
 minute.
 """
