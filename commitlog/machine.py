@@ -62,10 +62,6 @@ class Machine:
         """An event that may be waited for."""
         return threading.Event()
 
-    def condition(self) -> threading.Condition:
-        """A condition that may be waited for."""
-        return threading.Condition()
-
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         """Begins a thread that does not keep the process alive."""
         thread = threading.Thread(target=run, name=name, daemon=True)

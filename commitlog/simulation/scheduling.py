@@ -228,9 +228,6 @@ class SimulatedMachine(Machine):
     def event(self) -> Any:
         return Event(self)
 
-    def condition(self) -> Any:
-        return _Condition(self)
-
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         task = Task(self, run, f"{self.name}, {name}")
         self.scheduler.add(task)
@@ -308,24 +305,3 @@ class _Lock:
 
     def release(self) -> None:
         self._is_held = False
-
-
-class _Condition:
-    """As `threading.Condition`, of which nothing but `wait_for` waits."""
-
-    def __init__(self, machine: SimulatedMachine) -> None:
-        self._machine = machine
-
-    def __enter__(self) -> _Condition:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def notify_all(self) -> None:
-        pass
-
-    def wait_for(self, holds: Callable[[], object], timeout: float | None = None) -> bool:
-        if not holds():
-            self._machine.wait(timeout, lambda: bool(holds()))
-        return bool(holds())
