@@ -20,19 +20,13 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Proposal, ProposalId, Receipt
 from commitlog.domain.model.ids import partition_for
-from commitlog.errors import (
-    CommitLogError,
-    LogIntegrityError,
-    LogRefusedError,
-    LogUnavailableError,
-    MalformedRecordError,
-    ProposalTooLargeError,
-)
+from commitlog.errors import CommitLogError, LogRefusedError, LogUnavailableError, ProposalTooLargeError
 from commitlog.log.answers import Answers, PendingProposal
-from commitlog.log.codec import UnknownSchemaError, decode_receipts, encode_proposal
+from commitlog.log.codec import encode_proposal
 from commitlog.log.connection import REQUEST_TIMEOUT_S, check_may, end_offset, make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
+from commitlog.log.receipts import receipts_in
 from commitlog.log.reports import offset_of
 from commitlog.log.senders import Senders
 from commitlog.log.sending import DELIVERY_TIMEOUT_S, Sender
@@ -361,22 +355,11 @@ class Publisher:
                 sender.give_up()
 
     def _take(self, message: Message) -> None:
-        value, partition, offset = message.value(), message.partition(), message.offset()
+        partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
-        try:
-            receipts = decode_receipts(value or b"")
-        except UnknownSchemaError as unknown:
-            raise LogIntegrityError(
-                f"{self._topics.receipts} holds what this version does not know: {unknown}"
-            ) from None
-        except MalformedRecordError as malformed:
-            # Whoever has written it, it answers nobody.
-            place = f"{self._topics.receipts} partition {partition} offset {offset}"
-            _logger.warning("%s is no receipt, and is left out: %s", place, malformed)
-        else:
-            if receipts.log_id != self.genesis.log_id:
-                raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
+        receipts = receipts_in(message, self.genesis.log_id)
+        if receipts is not None:
             self._answers.take(receipts.receipts, self._hear_deliveries)
         self._heard_to[partition] = offset + 1
 

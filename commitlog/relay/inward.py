@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
 from commitlog.domain.model.ids import partition_for
-from commitlog.errors import LogIntegrityError, LogRefusedError, LogUnavailableError, MalformedRecordError
-from commitlog.log.codec import UnknownSchemaError, readable_ids
+from commitlog.errors import LogRefusedError, LogUnavailableError, MalformedRecordError
+from commitlog.log.codec import readable_ids
 from commitlog.log.codec.confluent import framed, proposal_in
-from commitlog.log.codec.framing import record_of
 from commitlog.log.connection import FRAME_BYTES, batch_bytes, know_topic, make_consumer, ready_producer
 from commitlog.log.reading import take
+from commitlog.log.receipts import receipts_in
 from commitlog.log.topics import BorderTopics, relay_of, topics_of
 from commitlog.log.triage import Consumed, Triage, consumed, in_words, triage
 from commitlog.relay.progress import RelayProgress
@@ -70,7 +70,7 @@ class Inward:
             LogUnavailableError: a broker did not take what was sent in time.
             LogRefusedError: Kafka does not let a topic be read or written.
             RegistryUnavailableError: the registry does not answer.
-            LogIntegrityError: a receipt is of a newer version.
+            LogIntegrityError: a receipt is of a newer version, or of another log.
         """
         producer = ready_producer(
             self._settings,
@@ -113,20 +113,9 @@ class Inward:
         return consumed(message.error(), self._settings.bootstrap_servers, self._border.proposals) is Consumed.RECORD
 
     def _give_receipts(self, producer: Producer, message: Message) -> None:
-        value = message.value() or b""
-        try:
-            is_ours = record_of(value) == "Receipts"
-        except UnknownSchemaError as unknown:
-            raise LogIntegrityError(
-                f"{self._topics.receipts} holds what this version does not know: {unknown}"
-            ) from None
-        except MalformedRecordError:
-            is_ours = False
-        if not is_ours:
-            place = f"{message.topic()}-{message.partition()}@{message.offset()}"
-            _logger.warning("%s is no receipt, and is left out", place)
-            return
-        self._send(producer, self._border.receipts, message, framed(value, self._receipts_id), message.partition())
+        if receipts_in(message, self._genesis.log_id) is not None:
+            value = framed(message.value() or b"", self._receipts_id)
+            self._send(producer, self._border.receipts, message, value, message.partition())
 
     def _give_proposal(self, producer: Producer, message: Message) -> None:
         try:

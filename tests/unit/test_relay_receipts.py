@@ -34,10 +34,12 @@ def given(value: bytes | None) -> list[bytes]:
 
 def test_receipts_when_others_wrote_among_them_then_only_these_are_given() -> None:
     assert given(RECEIPTS) == [b"\0\0\0\0\x05" + RECEIPTS[HEADER_SIZE_BYTES:]]
-    for value in (b"somebody's", b"", None, encode_genesis(GENESIS)):
+    for value in (b"somebody's", b"", None, encode_genesis(GENESIS), RECEIPTS + b"!"):
         assert given(value) == []
 
 
-def test_receipts_when_they_are_of_a_newer_version_then_none_is_left_out() -> None:
+def test_receipts_when_they_are_of_a_newer_version_or_another_log_then_none_is_left_out() -> None:
     with pytest.raises(LogIntegrityError, match="what this version does not know"):
         given(MARKER + b"\xff" * HEADER_SIZE_BYTES)
+    with pytest.raises(LogIntegrityError, match="receipts of another log"):
+        given(encode_receipts([], log_id=b"M" * 16, partition=0))
