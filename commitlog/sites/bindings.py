@@ -17,8 +17,7 @@ from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.types import fold
-from commitlog.sites.joining import JOIN, named_by
-from commitlog.sites.kept import outcome_if_kept
+from commitlog.sites.kept import maker_of
 
 _Meant = tuple[str, tuple[int, int]]
 """A column's name, or none for the table's own, and which table and column that is."""
@@ -163,24 +162,9 @@ class Bindings:
 
     def _is_contained(self, snapshot_id: int, ticks: Mapping[str, int]) -> bool:
         """Whether a snapshot of the target was known to who had taken over nodes before these ticks; one that is no longer
-        kept is from long ago. Of what was told when a site joined, that counts which gave a table its name."""
-        outcomes = [outcome_if_kept(self._target, each.seq) for each in self._target.history(1, snapshot=snapshot_id)]
-        proposals = [each.proposal for each in outcomes if each is not None and each.proposal is not None]
-        return all(
-            _is_named_by_known(each, ticks)
-            if each.writer_id == JOIN
-            else (
-                snapshot_id < ticks.get(self._target_node, 0)
-                if each.replicated is None
-                else each.replicated.tick < ticks.get(each.replicated.node, 0)
-            )
-            for each in proposals
-        )
-
-
-def _is_named_by_known(told: m.Proposal, ticks: Mapping[str, int]) -> bool:
-    maker = named_by(told)
-    return maker is None or maker[1] < ticks.get(maker[0], 0)
+        kept is from long ago."""
+        maker = maker_of(self._target, self._target_node, snapshot_id)
+        return maker is None or maker[1] < ticks.get(maker[0], 0)
 
 
 def _ticks(replicated: m.Replicated) -> dict[str, int]:

@@ -25,8 +25,8 @@ from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import ConfigurationError, LinkStoppedError, ProposalTooLargeError
 from commitlog.sites.beginning import JoinProgress, begun_join, decided_at_ms, next_tick_after, node_of, writer_id_of
-from commitlog.sites.joining import JOIN, NAMED_BY, Said, named_by, replicated_tables, told_to_joiner
-from commitlog.sites.kept import outcome_if_kept
+from commitlog.sites.joining import JOIN, NAMED_BY, Said, replicated_tables, told_to_joiner
+from commitlog.sites.kept import maker_of
 from commitlog.sites.proposing import propose_ahead, propose_alone
 
 if TYPE_CHECKING:
@@ -82,12 +82,9 @@ class Join:
         """
         [at] = self._source.history(1, snapshot=self.progress.snapshot_id)
         state = self._source.access.state_before(at.seq + 1)
-        self._named_by = {
-            (table.schema.name, table.name): self._maker(
-                max(table.created_at, table.last_of((m.ChangeKind.RENAME_TABLE,)))
-            )
-            for table in replicated_tables(state)
-        }
+        for table in replicated_tables(state):
+            named_at = max(table.created_at, table.last_of((m.ChangeKind.RENAME_TABLE,)))
+            self._named_by[table.schema.name, table.name] = maker_of(self._source, self._node.name, named_at)
         next_tick = next_tick_after(self._source, self._node, at.seq)
         *news, last = enumerate(told_to_joiner(self._node, state, next_tick, self._images), start=1)
         for together in _together((number, said) for number, said in news if self._is_new(said)):
@@ -98,18 +95,6 @@ class Join:
             told(self.progress)
         self._bring([(self.progress.snapshot_id, last[1])], writer_id_of(self._node.name))
         return self.progress
-
-    def _maker(self, snapshot_id: int) -> tuple[str, int] | None:
-        """The node that made a snapshot of the source, or of whom the source was told that, and which one it is there; None
-        where that was archived."""
-        [entry] = self._source.history(1, snapshot=snapshot_id)
-        outcome = outcome_if_kept(self._source, entry.seq)
-        if outcome is None or outcome.proposal is None:
-            return None
-        if outcome.proposal.writer_id == JOIN:
-            return named_by(outcome.proposal)
-        came = outcome.proposal.replicated
-        return (self._node.name, snapshot_id) if came is None else (came.node, came.tick)
 
     def _is_new(self, said: Said) -> bool:
         return said[0] is None or said[0].tick >= self._known.get(said[0].node, 0)

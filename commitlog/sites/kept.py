@@ -5,6 +5,7 @@ from __future__ import annotations
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
 from commitlog.errors import ResultsTrimmedError
+from commitlog.sites.joining import JOIN, named_by
 
 
 def outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
@@ -13,3 +14,19 @@ def outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
         return log.access.outcome_at(seq)
     except ResultsTrimmedError:
         return None
+
+
+def maker_of(log: CommitLog, node: str, snapshot_id: int) -> tuple[str, int] | None:
+    """Which node made a snapshot of a log, which is itself ``node``, and which one it is there; None where that was archived.
+
+    Of what was told when a site joined, that counts which gave a table its name.
+    """
+    for entry in log.history(1, snapshot=snapshot_id):
+        outcome = outcome_if_kept(log, entry.seq)
+        if outcome is None or outcome.proposal is None:
+            return None
+        if outcome.proposal.writer_id == JOIN:
+            return named_by(outcome.proposal)
+        came = outcome.proposal.replicated
+        return (node, snapshot_id) if came is None else (came.node, came.tick)
+    return None
