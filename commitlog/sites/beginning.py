@@ -7,15 +7,16 @@ the source's catalog has expired the snapshot that was brought last.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from commitlog.client import CommitLog
+from commitlog.client.ids import id_at
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import LastBrought, Node
-from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.contents_there import same_but_for_files
 from commitlog.sites.forwarding import Source
@@ -32,11 +33,6 @@ def writer_id_of(source: str) -> str:
     return _LINK + source
 
 
-def head_state(log: CommitLog) -> SequencerState:
-    """The state of a log after its last outcome; by replaying it, from a checkpoint where this machine has one."""
-    return log.access.state_before(log.last_seq() + 1)
-
-
 def node_of(log: CommitLog, what: str) -> Node:
     """What a log is among the sites; ConfigurationError when it is none."""
     node = log.access.node()
@@ -45,10 +41,22 @@ def node_of(log: CommitLog, what: str) -> Node:
     return node
 
 
-def decided_at_ms(log: CommitLog) -> int:
-    """When a log decided last, by its own clock."""
-    [newest] = log.history(1)
-    return int(newest.decided_at.timestamp() * 1000)
+def nodes_of(source: CommitLog, target: CommitLog) -> tuple[Node, Node]:
+    """What two logs are among the sites; ConfigurationError when one is none, or both are the same one."""
+    nodes = node_of(source, "the source"), node_of(target, "the target")
+    if nodes[0].name == nodes[1].name:
+        raise ConfigurationError(
+            f"both logs are node {nodes[0].name!r}: each site has a name of its own (`commitlog node NAME`)"
+        )
+    return nodes
+
+
+def open_writer(target: CommitLog, writer_id: str) -> int:
+    """By which epoch a writer brings something to a target from now on; whoever was that writer before is fenced."""
+    # The clock of the target's log may be hours from this one, and does not take an id from the future.
+    [newest] = target.history(1)
+    own_id = id_at(int(newest.decided_at.timestamp() * 1000), 0, secrets.randbits(62))
+    return target.open_writer(writer_id, proposal_id=own_id)
 
 
 @dataclass(slots=True)

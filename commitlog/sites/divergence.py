@@ -21,7 +21,6 @@ from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import given_key
 from commitlog.domain.state.rows import KeyedRows, RowVersion
 from commitlog.errors import InvalidChangeError, InvalidRequestError
-from commitlog.sites.beginning import head_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def divergent_rows(log: CommitLog) -> list[DivergentRow]:
     Raises:
         HistoryUnavailableError: the log is too long to be replayed here.
     """
-    state = head_state(log)
+    state = log.access.state_before(log.last_seq() + 1)
     if state.node is None:
         return []
     claims = Claims(state.node, lambda table_id: state.tables[table_id])

@@ -7,14 +7,12 @@ site itself.
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from commitlog.client import CommitLog
-from commitlog.client.ids import id_at
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
@@ -24,7 +22,7 @@ from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import ConfigurationError, LinkStoppedError, ProposalTooLargeError
-from commitlog.sites.beginning import JoinProgress, begun_join, decided_at_ms, next_tick_after, node_of, writer_id_of
+from commitlog.sites.beginning import JoinProgress, begun_join, next_tick_after, nodes_of, open_writer, writer_id_of
 from commitlog.sites.joining import JOIN, NAMED_BY, Said, replicated_tables, told_to_joiner
 from commitlog.sites.kept import maker_of
 from commitlog.sites.proposing import propose_ahead, propose_alone
@@ -50,11 +48,7 @@ class Join:
 
     def __init__(self, source: CommitLog, target: CommitLog) -> None:
         self._source, self._target = source, target
-        self._node, new = node_of(source, "the source"), node_of(target, "the target")
-        if self._node.name == new.name:
-            raise ConfigurationError(
-                f"both logs are node {new.name!r}: each site has a name of its own (`commitlog node NAME`)"
-            )
+        self._node, new = nodes_of(source, target)
         begun = begun_join(target)
         self._known = {name: known.tick for name, known in target.access.digest().items()}
         if self._known and (begun is None or begun.source != self._node.name):
@@ -66,11 +60,7 @@ class Join:
         # Whatever else brings something to the new site ends here: it would come before what it was made with.
         links = [writer_id_of(name) for name in (self._node.name, *source.access.digest())]
         self._named_by: dict[tuple[str, str], tuple[str, int] | None] = {}
-        self._epochs = {writer_id: self._opened(writer_id) for writer_id in (JOIN, *links)}
-
-    def _opened(self, writer_id: str) -> int:
-        own_id = id_at(decided_at_ms(self._target), 0, secrets.randbits(62))
-        return self._target.open_writer(writer_id, proposal_id=own_id)
+        self._epochs = {writer_id: open_writer(target, writer_id) for writer_id in (JOIN, *links)}
 
     def run(self, *, told: Callable[[JoinProgress], None] = lambda _: None) -> JoinProgress:
         """Tell everything; ``told`` is called now and then.

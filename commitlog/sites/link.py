@@ -7,26 +7,23 @@ their way at once: where one is lost, or refused, those after it are refused too
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from commitlog.client import CommitLog
-from commitlog.client.ids import id_at
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import (
-    ConfigurationError,
     FencedError,
     LinkStoppedError,
     ProposalTooLargeError,
     ResultsTrimmedError,
     SiteAwayTooLongError,
 )
-from commitlog.sites.beginning import Last, check_joined, decided_at_ms, node_of, writer_id_of
+from commitlog.sites.beginning import Last, check_joined, nodes_of, open_writer, writer_id_of
 from commitlog.sites.contents_there import ContentsThere
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.proposing import id_for, propose_ahead, propose_alone
@@ -81,18 +78,11 @@ class Link:
     def __init__(self, source: CommitLog, target: CommitLog) -> None:
         self._source = source
         self._target = target
-        self._target_node = node_of(target, "the target")
-        source_node = node_of(source, "the source")
-        if source_node.name == self._target_node.name:
-            raise ConfigurationError(
-                f"both logs are node {source_node.name!r}: each site has a name of its own (`commitlog node NAME`)"
-            )
+        source_node, self._target_node = nodes_of(source, target)
         check_joined(target)
         self.progress = LinkProgress(source_node.name, self._target_node.name)
         self._writer_id = writer_id_of(source_node.name)
-        # The clock of the target's log may be hours from this one, and does not take an id from the future.
-        own_id = id_at(decided_at_ms(target), 0, secrets.randbits(62))
-        self._epoch = target.open_writer(self._writer_id, proposal_id=own_id)
+        self._epoch = open_writer(target, self._writer_id)
         # What an earlier link still had on its way was decided before this one's epoch was given.
         self._known = {name: known.tick for name, known in target.access.digest().items()}
         self._base = target.wait_for_snapshot()
@@ -232,10 +222,9 @@ class Link:
 def last_changes(log: CommitLog, changes: Iterable[m.Change]) -> Iterator[str]:
     """What a log did last to the tables that some changes name: where these cannot be, that is what they met."""
     names = dict.fromkeys(
-        TableName(change.schema, name)
+        TableName(change.schema, change.new_table if isinstance(change, m.RenameTable) else change.table)
         for change in changes
         if isinstance(change, _OF_TABLES)
-        for name in (change.new_table if isinstance(change, m.RenameTable) else change.table,)
     )
     for name in names:
         for entry in log.history(1, table=str(name), verdict=m.Verdict.COMMITTED):
