@@ -25,7 +25,7 @@ from commitlog.errors import ConfigurationError, LinkStoppedError, ProposalTooLa
 from commitlog.sites.beginning import JoinProgress, begun_join, next_tick_after, nodes_of, open_writer, writer_id_of
 from commitlog.sites.joining import JOIN, NAMED_BY, Said, replicated_tables, told_to_joiner
 from commitlog.sites.kept import maker_of
-from commitlog.sites.proposing import propose_ahead, propose_alone
+from commitlog.sites.proposing import in_runs, propose_ahead, propose_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ class Join:
             self._named_by[table.schema.name, table.name] = maker_of(self._source, self._node.name, named_at)
         next_tick = next_tick_after(self._source, self._node, at.seq)
         *news, last = enumerate(told_to_joiner(self._node, state, next_tick, self._images), start=1)
-        for together in _together((number, said) for number, said in news if self._is_new(said)):
+        for together in in_runs((each for each in news if self._is_new(each[1])), _is_of_same_node):
             self._bring(together, JOIN)
             told(self.progress)
         for number, (name, rows) in enumerate(self._rows_of_files(state), start=len(news) + 1):
@@ -170,16 +170,10 @@ class Join:
         return json.dumps(told if maker is None else {**told, NAMED_BY: maker})
 
 
-def _together(news: Iterable[tuple[int, Said]]) -> Iterator[list[tuple[int, Said]]]:
-    """What may be on its way at once: rows of one node; what comes after a definition has it in its base."""
-    run: list[tuple[int, Said]] = []
-    for number, said in news:
-        if run and not (_are_rows(said) and _are_rows(run[-1][1]) and _node(said) == _node(run[-1][1])):
-            yield run
-            run = []
-        run.append((number, said))
-    if run:
-        yield run
+def _is_of_same_node(each: tuple[int, Said], before: tuple[int, Said]) -> bool:
+    """Whether both are rows of one node; what comes after a definition has it in its base."""
+    said, other = each[1], before[1]
+    return _are_rows(said) and _are_rows(other) and _node(said) == _node(other)
 
 
 def _node(said: Said) -> str | None:

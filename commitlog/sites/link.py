@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from commitlog.client import CommitLog
 from commitlog.client.outcomes.submitted import SubmittedOutcome
@@ -26,7 +27,7 @@ from commitlog.errors import (
 from commitlog.sites.beginning import Last, check_joined, nodes_of, open_writer, writer_id_of
 from commitlog.sites.contents_there import ContentsThere
 from commitlog.sites.forwarding import Forwarded, Source
-from commitlog.sites.proposing import id_for, propose_ahead, propose_alone
+from commitlog.sites.proposing import id_for, in_runs, propose_ahead, propose_alone
 
 _OF_TABLES = (m.CreateTable, m.DropTable, m.RenameTable, m.AlterTable, m.Append, m.InsertRow, m.UpdateRow, m.DeleteRow)
 
@@ -113,7 +114,7 @@ class Link:
         """
         self._told = told
         for outcomes in self._outcomes(follow):
-            for run in in_runs(self._news_of(outcomes), self.progress.source):
+            for run in in_runs(self._news_of(outcomes), partial(names_before, self.progress.source)):
                 try:
                     self._bring(run)
                 except ProposalTooLargeError as error:
@@ -232,23 +233,11 @@ def last_changes(log: CommitLog, changes: Iterable[m.Change]) -> Iterator[str]:
             yield f"{name} was changed last by its snapshot {entry.snapshot_id} ({kinds}) of writer {entry.writer_id}"
 
 
-def in_runs(news: Iterable[Forwarded], source: str) -> Iterator[list[Forwarded]]:
-    """What may be on its way at once: without one of a run the target takes none of those after it, for their digests name
-    it. So what a link has brought has no gaps, and its last snapshot says where to go on.
+def names_before(source: str, each: Forwarded, before: Forwarded) -> bool:
+    """Whether its digest names the one before: the source knew it, or it is the last one of the same node.
 
-    Definitions go alone, for what follows has them in its base.
+    So without one of a run the target takes none of those after it: what a link has brought has no gaps, and its last snapshot
+    says where to go on. Definitions go alone, for what follows has them in its base.
     """
-    run: list[Forwarded] = []
-    for each in news:
-        if run and not _names_before(each, run[-1], source):
-            yield run
-            run = []
-        run.append(each)
-    if run:
-        yield run
-
-
-def _names_before(each: Forwarded, before: Forwarded, source: str) -> bool:
-    """Whether its digest names the one before: the source knew it, or it is the last one of the same node."""
     made_by = each.replicated.node
     return each.is_contents and before.is_contents and made_by in (source, before.replicated.node)

@@ -6,7 +6,7 @@ What of them names the one before in its digest is refused without it; so what a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import takewhile
 from typing import TypeVar
@@ -46,6 +46,18 @@ def _name_of(made: bytes) -> bytes:
 
 def _tells(proposal_id: bytes) -> bool:
     return proposal_id[_VERSION_AT] & 0xF0 == _VERSION
+
+
+def in_runs(news: Iterable[_Each], follows: Callable[[_Each, _Each], bool]) -> Iterator[list[_Each]]:
+    """What may be on its way at once: each of a run follows the one before, as it and that one are asked."""
+    run: list[_Each] = []
+    for each in news:
+        if run and not follows(each, run[-1]):
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
 
 
 def propose_ahead(

@@ -132,7 +132,7 @@ def what_the_source_knew_is_not_said(patch: pytest.MonkeyPatch) -> None:
 
 
 def all_are_sent_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(link, "in_runs", lambda news, source: [list(news)])
+    patch.setattr(link, "in_runs", lambda news, follows: [list(news)])
 
 
 def which_snapshot_one_follows_is_not_said(patch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError, SiteWentBackError
 from commitlog.sites.forwarding import Forwarded
 from commitlog.sites.join import Join
-from commitlog.sites.link import Link, LinkProgress, in_runs
+from commitlog.sites.link import Link, LinkProgress, names_before
+from commitlog.sites.proposing import in_runs
 from commitlog.testing import InMemoryCommitLog
 
 KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
@@ -514,9 +516,10 @@ def test_runs_when_a_digest_names_the_one_before_then_go_together_and_definition
         return Forwarded(tick, 0, m.Replicated(node, tick, ()), (change,), m.Proposal(bytes(16), "w", 0, ()), 0)
 
     news = ["a1", "a2", "c3", "c4", "a5", "d6", "a7!", "a8", "a9"]
-    runs = [[f"{each.replicated.node}{each.snapshot_id}" for each in run] for run in in_runs(map(forwarded, news), "a")]
+    runs = in_runs(map(forwarded, news), partial(names_before, "a"))
+    found = [[f"{each.replicated.node}{each.snapshot_id}" for each in run] for run in runs]
     # What c made is not named by what a had made before it took that over.
-    assert runs == [["a1", "a2"], ["c3", "c4", "a5"], ["d6"], ["a7"], ["a8", "a9"]]
+    assert found == [["a1", "a2"], ["c3", "c4", "a5"], ["d6"], ["a7"], ["a8", "a9"]]
 
 
 def test_link_when_a_log_is_no_node_or_the_same_one_then_says_what_to_do(a: InMemoryCommitLog) -> None:
