@@ -231,8 +231,7 @@ def _shown(definition: TableDefinition, image: m.Row) -> m.Row:
 
 
 def _key_columns(definition: TableDefinition, row: m.Row) -> dict[str, m.RowValue]:
-    names = [definition.column_by_id(column_id).name for column_id in definition.primary_key]
-    return {name: row[name] for name in names}
+    return {name: row[name] for name in definition.names_of(definition.primary_key)}
 
 
 def _missing(state: SequencerState, definition: TableDefinition, version: RowVersion) -> Iterator[str]:

@@ -242,8 +242,7 @@ def _ended_key(definition: TableDefinition, change: RowChange, settled: m.Resolu
 def _key(definition: TableDefinition, image: Mapping[str, m.RowValue]) -> m.Row:
     """The key columns of an image."""
     values = {fold(name): value for name, value in image.items()}
-    names = [definition.column_by_id(column_id).name for column_id in definition.primary_key]
-    return {name: values[fold(name)] for name in names}
+    return {name: values[fold(name)] for name in definition.names_of(definition.primary_key)}
 
 
 def _same_key(definition: TableDefinition, key: m.Row, image: m.Row) -> bool:

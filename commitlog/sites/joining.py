@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import REPLICATED, TableDefinition
+from commitlog.domain.model.definitions import REPLICATED, ForeignKey, TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.state.index import SequencerState, TableState
@@ -131,23 +131,16 @@ def _creation(state: SequencerState, table: TableState, columns: tuple[m.ColumnS
         schema=table.schema.name,
         table=table.name,
         columns=columns,
-        primary_key=_names(definition, definition.primary_key),
-        unique=tuple(_names(definition, ids) for ids in definition.unique),
-        foreign_keys=tuple(
-            m.ForeignKeySpec(
-                _names(definition, each.column_ids),
-                state.tables[each.ref_table_id].schema.name,
-                state.tables[each.ref_table_id].name,
-                _names(state.tables[each.ref_table_id].definition, each.ref_column_ids),
-            )
-            for each in definition.foreign_keys
-        ),
+        primary_key=tuple(definition.names_of(definition.primary_key)),
+        unique=tuple(tuple(definition.names_of(ids)) for ids in definition.unique),
+        foreign_keys=tuple(_reference(definition, each, state.tables[each.ref_table_id]) for each in definition.foreign_keys),
         properties=definition.properties,
     )
 
 
-def _names(definition: TableDefinition, column_ids: Iterable[int]) -> tuple[str, ...]:
-    return tuple(definition.column_by_id(column_id).name for column_id in column_ids)
+def _reference(definition: TableDefinition, key: ForeignKey, parent: TableState) -> m.ForeignKeySpec:
+    names, ref_names = definition.names_of(key.column_ids), parent.definition.names_of(key.ref_column_ids)
+    return m.ForeignKeySpec(tuple(names), parent.schema.name, parent.name, tuple(ref_names))
 
 
 def _options(definition: TableDefinition) -> Iterator[m.Alteration]:
@@ -156,7 +149,7 @@ def _options(definition: TableDefinition) -> Iterator[m.Alteration]:
         if column.default != column.initial_default:
             yield m.Alteration(m.AlterOp.SET_DEFAULT, name=column.name, default=column.default)
     if definition.partition_by:
-        names = _names(definition, (each.column_id for each in definition.partition_by))
+        names = definition.names_of(each.column_id for each in definition.partition_by)
         keys = zip(names, definition.partition_by, strict=True)
         partition_by = tuple(m.PartitionSpec(name, key.transform) for name, key in keys)
         yield m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=partition_by)

@@ -20,7 +20,7 @@ from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.certain_files import uncertain_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
-from commitlog.client.writing.keyed_rows import check_row_count, key_names
+from commitlog.client.writing.keyed_rows import check_row_count
 from commitlog.client.writing.proposal_room import beyond_room
 from commitlog.client.writing.setting_apart import ScatteredRowsError
 from commitlog.client.writing.targets import RowTransaction, table_in_files
@@ -78,8 +78,8 @@ class Deletion:
             self._put(transaction, table, files, found, sorted(certain))
 
     def _delete_by_key(self, transaction: RowTransaction, definition: TableDefinition) -> None:
-        at, names = transaction.base_snapshot_id, key_names(definition)
-        keys = Scan(self._contents, self._name, at, where=self._where, columns=names)
+        names = definition.names_of(definition.primary_key)
+        keys = Scan(self._contents, self._name, transaction.base_snapshot_id, where=self._where, columns=names)
         transaction.read(str(self._name), filter=self._where)
         found = keys.to_arrow()
         check_row_count(found.num_rows, self._settings.changes_max)

@@ -124,7 +124,7 @@ class Upsert:
     def _there(
         self, definition: TableDefinition, wanted: Mapping[tuple[Any, ...], Mapping[str, Any]], at: int
     ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        first = key_names(definition)[0]
+        first = definition.column_by_id(definition.primary_key[0]).name
         values = list({scalar(row[first]): None for row in wanted.values()})
         for start in range(0, len(values), _LOOKED_UP_AT_ONCE):
             asked = Predicate(first, FilterOp.IN, tuple(values[start : start + _LOOKED_UP_AT_ONCE]))
@@ -193,18 +193,13 @@ def _check_zones(definition: TableDefinition, read: Mapping[str, Any]) -> None:
 def _unique_values(definition: TableDefinition, row: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """What a row holds by its UNIQUE constraints, with the number of each; nothing by one of which a column is NULL."""
     for number, columns in enumerate(definition.unique):
-        names = [definition.column_by_id(each).name for each in columns]
+        names = definition.names_of(columns)
         if all(row.get(column) is not None for column in names):
             yield number, tuple(row[column] for column in names)
 
 
-def key_names(definition: TableDefinition) -> list[str]:
-    """The names of the columns of a table's key."""
-    return [definition.column_by_id(each).name for each in definition.primary_key]
-
-
 def _key_of(definition: TableDefinition, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = key_names(definition)
+    names = definition.names_of(definition.primary_key)
     lacking = [name for name in names if row.get(name) is None]
     if lacking:
         raise InvalidRequestError(
@@ -221,4 +216,4 @@ def _key_value(column: Column, value: Any) -> Any:
 
 
 def _key_part(definition: TableDefinition, row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in key_names(definition)}
+    return {name: row[name] for name in definition.names_of(definition.primary_key)}

@@ -25,7 +25,7 @@ def _without_images(state: SequencerState, told: m.Resolution) -> m.Resolution:
     if committed is not None and proposed is not None:
         assert told.object.table_id is not None
         table = state.tables[told.object.table_id].definition
-        names = [table.column_by_id(column_id).name for column_id in table.primary_key]
+        names = table.names_of(table.primary_key)
         if any(committed[name] != proposed.get(name) for name in names):
             key = {name: committed[name] for name in names}
     return told.replace(committed_row=key, proposed_row=None)

@@ -247,6 +247,10 @@ class TableDefinition(Record):
         """Return the top-level column with that id."""
         return next(column for column in self.columns if column.column_id == column_id)
 
+    def names_of(self, column_ids: Iterable[int]) -> list[str]:
+        """What the top-level columns with these ids are called."""
+        return [self.column_by_id(column_id).name for column_id in column_ids]
+
     def all_columns(self) -> Iterator[Column]:
         """Every column and nested field, depth first."""
         for column in self.columns:
