@@ -13,13 +13,14 @@ from typing import Any
 from commitlog.client import CommitLog, Transaction
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
+from commitlog.domain.deciding.row_overlay import RowOverlay
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.claims import Claims, Place
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import given_key
-from commitlog.domain.state.rows import KeyedRows, RowVersion
+from commitlog.domain.state.rows import RowVersion
 from commitlog.errors import InvalidChangeError, InvalidRequestError
 
 
@@ -235,14 +236,8 @@ def _key_columns(definition: TableDefinition, row: m.Row) -> dict[str, m.RowValu
 
 
 def _missing(state: SequencerState, definition: TableDefinition, version: RowVersion) -> Iterator[str]:
+    rows = RowOverlay(state)
     for foreign, value in zip(definition.foreign_keys, version.references, strict=True):
         parent = state.tables[foreign.ref_table_id]
-        assert parent.rows is not None
-        if value is not None and not _offers(parent, parent.rows, foreign.ref_column_ids, value):
+        if value is not None and rows.provider(parent, foreign.ref_column_ids, value) is None:
             yield f"{parent.schema.name}.{parent.name}"
-
-
-def _offers(parent: TableState, rows: KeyedRows, columns: tuple[int, ...], value: str) -> bool:
-    if columns == parent.definition.primary_key:
-        return value in rows.live
-    return value in rows.unique[parent.definition.unique.index(columns)]
