@@ -30,9 +30,8 @@ from commitlog.sites.forwarding import Forwarded
 _Name = tuple[str, str]
 _Contents = m.Append | m.Delete | m.InsertRow | m.UpdateRow | m.DeleteRow
 _Row = m.InsertRow | m.UpdateRow
-_OfTable = _Contents | m.CreateTable | m.DropTable | m.RenameTable | m.AlterTable
-_OF_CONTENTS = (m.Append, m.Delete, m.InsertRow, m.UpdateRow, m.DeleteRow)
-_DEFINING = (m.DropTable, m.RenameTable, m.AlterTable)
+_Defining = m.DropTable | m.RenameTable | m.AlterTable
+_OfTable = _Contents | m.CreateTable | _Defining
 _LEAVE_OUT = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"),)
 _NOTHING = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value=None),)
 """Alterations that do nothing where links bring a table."""
@@ -85,13 +84,13 @@ class _Saying:
 
     def changes(self) -> Iterator[m.Change]:
         for index, change in enumerate(self._forwarded.changes):
-            if isinstance(change, _OF_CONTENTS):
+            if isinstance(change, _Contents):
                 name = _name(change)
                 if self._is_left(name):
                     yield from self._leave_out(change)
                     continue
                 self._check_names(change.schema, change.table, _columns_in(change))
-                if isinstance(change, (m.InsertRow, m.UpdateRow)):
+                if isinstance(change, _Row):
                     change = self._without_gone(change, name)
                 yield self._of_files(change) if index in self._forwarded.of_files else change
                 continue
@@ -101,7 +100,7 @@ class _Saying:
                     # One that is left where it is may stand in for it.
                     if not self._is_left((fold(each.ref_schema), fold(each.ref_table))):
                         self._check_names(each.ref_schema, each.ref_table, each.ref_columns)
-            elif isinstance(change, _DEFINING):
+            elif isinstance(change, _Defining):
                 yield from self._define(change)
                 continue
             elif isinstance(change, m.DropSchema):
@@ -109,7 +108,7 @@ class _Saying:
                 change = change.replace(if_exists=True, cascade=change.cascade and not self._holds_others(change))
             yield change
 
-    def _define(self, change: m.DropTable | m.RenameTable | m.AlterTable) -> Iterator[m.Change]:
+    def _define(self, change: _Defining) -> Iterator[m.Change]:
         name = _name(change)
         if self._is_left(name):
             # By its new name more may come to it.
@@ -298,7 +297,7 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
         return [
             _without_places(each)
             for each in changes
-            if not (isinstance(each, (*_OF_CONTENTS, *_DEFINING)) and _name(each) in left_out)
+            if not (isinstance(each, _Contents | _Defining) and _name(each) in left_out)
         ]
 
     pairs = zip_longest(plain(said), plain(taken))
@@ -309,7 +308,7 @@ def _of_columns(said: m.Change, taken: m.Change | None) -> m.Change:
     if isinstance(said, m.AlterTable) and isinstance(taken, m.AlterTable):
         steps = tuple(each for each in said.alterations if each in taken.alterations)
         return said.replace(alterations=steps or _NOTHING)
-    if isinstance(said, (m.InsertRow, m.UpdateRow)) and isinstance(taken, (m.InsertRow, m.UpdateRow)):
+    if isinstance(said, _Row) and isinstance(taken, _Row):
         return said.replace(row={name: value for name, value in said.row.items() if name in taken.row})
     return said
 
@@ -340,7 +339,7 @@ def _ids(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, int
 
 def _columns_in(change: _OfTable) -> tuple[str, ...]:
     """The columns of a table as it is there that a change names."""
-    if isinstance(change, (m.InsertRow, m.UpdateRow)):
+    if isinstance(change, _Row):
         return tuple(change.row)
     steps = change.alterations if isinstance(change, m.AlterTable) else ()
     named = (name for step in steps for name in (step.name, *(key.column for key in step.partition_by or ())))
