@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from confluent_kafka import TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError
-from commitlog.log.codec import decode_heartbeat, decode_receipts
+from commitlog.log.codec import Heartbeat, Receipts, decode_heartbeat, decode_receipts
 from commitlog.log.connection import assign, end_offsets, first_offsets, make_admin, make_consumer
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed
+
+ToldT = TypeVar("ToldT", Receipts, Heartbeat)
 
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.2
@@ -64,11 +66,12 @@ class LastTold(NamedTuple):
 def last_told(settings: Settings, log_id: bytes, partitions: int) -> LastTold:
     """What was told of a log; LogUnavailableError when no broker answers."""
     topics = topics_of(settings.log)
-    receipts = (
-        found for value in last_values(settings, topics.receipts, partitions) for found in _receipts(value, log_id)
+    receipts = _decoded(decode_receipts, last_values(settings, topics.receipts, partitions), log_id)
+    heartbeats = _decoded(decode_heartbeat, last_values(settings, topics.control, 1), log_id)
+    return LastTold(
+        max((receipt.seq for packed in receipts for receipt in packed.receipts), default=0),
+        max((heartbeat.seq for heartbeat in heartbeats), default=0),
     )
-    heartbeats = (found for value in last_values(settings, topics.control, 1) for found in _heartbeat(value, log_id))
-    return LastTold(max(receipts, default=0), max(heartbeats, default=0))
 
 
 def check_told(settings: Settings, told: LastTold, *, seq: int) -> None:
@@ -86,22 +89,15 @@ def check_told(settings: Settings, told: LastTold, *, seq: int) -> None:
             )
 
 
-def _receipts(value: bytes, log_id: bytes) -> Iterator[int]:
-    try:
-        receipts = decode_receipts(value)
-    except MalformedRecordError:
-        return
-    if receipts.log_id == log_id:
-        yield from (receipt.seq for receipt in receipts.receipts)
-
-
-def _heartbeat(value: bytes, log_id: bytes) -> Iterator[int]:
-    try:
-        heartbeat = decode_heartbeat(value)
-    except MalformedRecordError:
-        return
-    if heartbeat.log_id == log_id:
-        yield heartbeat.seq
+def _decoded(decode: Callable[[bytes], ToldT], values: Iterable[bytes], log_id: bytes) -> Iterator[ToldT]:
+    """What this log has told, and nobody else."""
+    for value in values:
+        try:
+            told = decode(value)
+        except MalformedRecordError:
+            continue
+        if told.log_id == log_id:
+            yield told
 
 
 def last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
