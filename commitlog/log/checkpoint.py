@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -94,7 +94,7 @@ def write_checkpoint(
             aside.unlink(missing_ok=True)
         raise
     _sync_directory(directory, machine)
-    for older in _checkpoint_files(directory, position.log_id)[CHECKPOINTS_KEPT:]:
+    for _, older in _checkpoint_files(directory, position.log_id)[CHECKPOINTS_KEPT:]:
         older.unlink(missing_ok=True)
     return path
 
@@ -137,7 +137,7 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -164,18 +164,17 @@ def _sync_directory(directory: Path, machine: Machine) -> None:
         os.close(descriptor)
 
 
-def _checkpoint_files(directory: Path, log_id: bytes | None = None) -> list[Path]:
+def _checkpoint_files(directory: Path, log_id: bytes | None = None) -> list[tuple[CheckpointName, Path]]:
     """Newest first."""
     named = [(CheckpointName.parse(path), path) for path in directory.glob(f"*{SUFFIX}")]
     known = [(name, path) for name, path in named if name is not None and log_id in (None, name.log_id)]
-    return [path for _, path in sorted(known, key=lambda pair: (pair[0].seq, pair[0].digest), reverse=True)]
+    return sorted(known, key=lambda pair: (pair[0].seq, pair[0].digest), reverse=True)
 
 
 def forget_checkpoints(settings: Settings, log_id: bytes, *, after_seq: int) -> None:
     """Removes the checkpoints of a log behind an outcome, which it does not have any more."""
-    for path in _checkpoint_files(checkpoint_dir_of(settings), log_id):
-        name = CheckpointName.parse(path)
-        if name is not None and name.seq > after_seq:
+    for name, path in _checkpoint_files(checkpoint_dir_of(settings), log_id):
+        if name.seq > after_seq:
             path.unlink(missing_ok=True)
 
 
@@ -189,10 +188,7 @@ def load_checkpoints(settings: Settings) -> Iterator[SavedState]:
 
     Loading raises LogIntegrityError where it was removed, or broke, in between.
     """
-    directory = checkpoint_dir_of(settings)
-    for path in _checkpoint_files(directory) if directory.is_dir() else []:
-        name = CheckpointName.parse(path)
-        assert name is not None
+    for name, path in _checkpoint_files(checkpoint_dir_of(settings)):
         if name.rules_version != RULES_VERSION:
             _logger.info("%s was made under other rules: skipped", path.name)
             continue
@@ -219,20 +215,17 @@ def state_after(settings: Settings, seq: int, *, outcomes_max: int) -> Sequencer
     Raises:
         HistoryUnavailableError: more than ``outcomes_max`` outcomes would have to be replayed, or the first are gone.
     """
-    names = (CheckpointName.parse(path) for path in _checkpoint_files(checkpoint_dir_of(settings)))
-    start = max((name.seq for name in names if name and name.seq <= seq), default=0)
+    saved_seqs = [name.seq for name, _ in _checkpoint_files(checkpoint_dir_of(settings))]
+    start = max((saved for saved in saved_seqs if saved <= seq), default=0)
     if seq - start > outcomes_max:
         raise HistoryUnavailableError(
             f"{seq - start:,} outcomes would have to be replayed, which is more than {outcomes_max:,}"
         )
     fitting = (saved for saved in load_checkpoints(settings) if saved.position.seq <= seq)
     try:
-        replica = Replica(settings, checkpoints=fitting)
-        try:
+        with closing(Replica(settings, checkpoints=fitting)) as replica:
             replica.follow_through(seq)
             return replica.state
-        finally:
-            replica.close()
     except LogLossError as error:
         raise HistoryUnavailableError(f"the log does not go back so far: {error}") from None
 
