@@ -172,7 +172,7 @@ def _wait_until_known(settings: Settings, bindings: Collection[AclBinding]) -> N
     while True:
         cluster = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
         asked = cluster.controller_id
-        if asked not in knowing and _tells(settings, admin, bindings):
+        if asked not in knowing and set(bindings) <= set(_rules_told(settings, admin, _EVERY_RULE)):
             knowing.add(asked)
         unheard = cluster.brokers.keys() - knowing
         if not unheard:
@@ -184,12 +184,12 @@ def _wait_until_known(settings: Settings, bindings: Collection[AclBinding]) -> N
         settings.machine.sleep(0.02)
 
 
-def _tells(settings: Settings, admin: AdminClient, bindings: Collection[AclBinding]) -> bool:
-    """Whether the broker that is asked has all of the rules."""
+def _rules_told(settings: Settings, admin: AdminClient, wanted: AclBindingFilter) -> Iterable[AclBinding]:
+    """Those of some rules that the broker which is asked has."""
     told: Iterable[AclBinding] = answered(
-        settings, lambda: admin.describe_acls(_EVERY_RULE, request_timeout=REQUEST_TIMEOUT_S).result()
+        settings, lambda: admin.describe_acls(wanted, request_timeout=REQUEST_TIMEOUT_S).result()
     )
-    return set(bindings) <= set(told)
+    return told
 
 
 def writers_of_results(settings: Settings) -> tuple[str, ...]:
@@ -199,7 +199,6 @@ def writers_of_results(settings: Settings) -> tuple[str, ...]:
         LogRefusedError: Kafka has no authorizer, or these credentials may not see its rules.
         LogUnavailableError: no broker has answered.
     """
-    admin = make_admin(settings)
     wanted = AclBindingFilter(
         ResourceType.TOPIC,
         topics_of(settings.log).results,
@@ -209,9 +208,7 @@ def writers_of_results(settings: Settings) -> tuple[str, ...]:
         AclOperation.ANY,
         AclPermissionType.ALLOW,
     )
-    found: Iterable[AclBinding] = answered(
-        settings, lambda: admin.describe_acls(wanted, request_timeout=REQUEST_TIMEOUT_S).result()
-    )
+    found = _rules_told(settings, make_admin(settings), wanted)
     writing = (AclOperation.WRITE, AclOperation.ALL)
     return tuple(sorted({str(each.principal) for each in found if each.operation in writing}))
 
