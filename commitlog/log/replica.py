@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from commitlog.config import Settings
 from commitlog.domain.deciding.answers import receipt_for
@@ -34,6 +34,9 @@ from commitlog.log.results import (
     ResultRecord,
     ResultsReader,
 )
+
+
+KnownT = TypeVar("KnownT")
 
 
 class SavedState(NamedTuple):
@@ -89,23 +92,22 @@ class Replica:
     @property
     def state(self) -> SequencerState:
         """The state at `position`; ConfigurationError when the log was never created."""
-        if self._state is None:
-            raise ConfigurationError(f"the log {self._settings.log!r} has no genesis yet: `commitlog init`")
-        return self._state
+        return self._begun(self._state)
 
     @property
     def position(self) -> LogPosition:
         """The last record replayed; ConfigurationError when the log was never created."""
-        if self._position is None:
-            raise ConfigurationError(f"the log {self._settings.log!r} has no genesis yet: `commitlog init`")
-        return self._position
+        return self._begun(self._position)
 
     @property
     def chain(self) -> ChainState:
         """What has been accepted, takeovers too; ConfigurationError when the log was never created."""
-        if self._reader.chain is None:
+        return self._begun(self._reader.chain)
+
+    def _begun(self, known: KnownT | None) -> KnownT:
+        if known is None:
             raise ConfigurationError(f"the log {self._settings.log!r} has no genesis yet: `commitlog init`")
-        return self._reader.chain
+        return known
 
     @property
     def next_offset(self) -> int:
