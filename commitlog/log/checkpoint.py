@@ -300,7 +300,6 @@ class Checkpointer:
         self._directory = checkpoint_dir_of(settings)
         self._every_outcomes = every_outcomes
         self._every_s = every_s
-        self._admin = make_admin(settings)
         self._replica = Replica(settings, checkpoints=load_checkpoints(settings), on_skipped=_skipped, told_only=True)
         self.saved_seq = self._replica.start_seq
         self._written_at = self._settings.machine.now_s()
@@ -373,7 +372,7 @@ def _skipped(error: LogIntegrityError) -> None:
 def trim_proposals(settings: Settings, next_offsets: dict[int, int]) -> None:
     """Deletes the proposals below the decided positions; their bytes are in the outcomes."""
     admin, topic = make_admin(settings), topics_of(settings.log).proposals
-    firsts = first_offsets(settings, admin, topic, next_offsets)
+    firsts = first_offsets(settings, topic, next_offsets)
     below = [
         TopicPartition(topic, partition, offset)
         for partition, offset in next_offsets.items()

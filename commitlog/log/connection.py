@@ -300,50 +300,31 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         settings.machine.sleep(min(RETRY_PAUSE_S, timeout_s - waited_s))
 
 
-def end_offset(
-    settings: Settings,
-    admin: AdminClient,
-    topic: str,
-    partition: int,
-    *,
-    timeout_s: float = REQUEST_TIMEOUT_S,
-) -> int:
+def end_offset(settings: Settings, topic: str, partition: int, *, timeout_s: float = REQUEST_TIMEOUT_S) -> int:
     """The offset after the last record that readers see."""
-    return end_offsets(settings, admin, topic, [partition], timeout_s=timeout_s)[partition]
+    return end_offsets(settings, topic, [partition], timeout_s=timeout_s)[partition]
 
 
 def end_offsets(
-    settings: Settings,
-    admin: AdminClient,
-    topic: str,
-    partitions: Iterable[int],
-    *,
-    timeout_s: float = REQUEST_TIMEOUT_S,
+    settings: Settings, topic: str, partitions: Iterable[int], *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[int, int]:
     """By partition the offset after the last record that readers see."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return _list_offsets(settings, admin, topic, partitions, latest, timeout_s)
+    return _list_offsets(settings, topic, partitions, latest, timeout_s)
 
 
 def first_offsets(
-    settings: Settings,
-    admin: AdminClient,
-    topic: str,
-    partitions: Iterable[int],
-    *,
-    timeout_s: float = REQUEST_TIMEOUT_S,
+    settings: Settings, topic: str, partitions: Iterable[int], *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[int, int]:
     """By partition the offset of the first record that is still there, or would be the next."""
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-    return _list_offsets(settings, admin, topic, partitions, earliest, timeout_s)
+    return _list_offsets(settings, topic, partitions, earliest, timeout_s)
 
 
-def offsets_since(
-    settings: Settings, admin: AdminClient, topic: str, partitions: Iterable[int], since_ms: int
-) -> dict[int, int]:
+def offsets_since(settings: Settings, topic: str, partitions: Iterable[int], since_ms: int) -> dict[int, int]:
     """By partition the offset of the first record that was sent at that time or later; -1 where there is none."""
     since = OffsetSpec.for_timestamp(since_ms)
-    return _list_offsets(settings, admin, topic, partitions, since, REQUEST_TIMEOUT_S, least=-1)
+    return _list_offsets(settings, topic, partitions, since, REQUEST_TIMEOUT_S, least=-1)
 
 
 def checked_offset(offset: int, least: int = 0) -> int:
@@ -358,15 +339,9 @@ def checked_offset(offset: int, least: int = 0) -> int:
 
 
 def _list_offsets(
-    settings: Settings,
-    admin: AdminClient,
-    topic: str,
-    partitions: Iterable[int],
-    spec: OffsetSpec,
-    timeout_s: float,
-    *,
-    least: int = 0,
+    settings: Settings, topic: str, partitions: Iterable[int], spec: OffsetSpec, timeout_s: float, *, least: int = 0
 ) -> dict[int, int]:
+    admin = make_admin(settings)
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
     started = settings.machine.now_s()
 

@@ -12,7 +12,7 @@ from commitlog.config import Settings
 from commitlog.errors import MalformedRecordError
 from commitlog.log.chain import ChainState
 from commitlog.log.codec import Heartbeat, decode_heartbeat
-from commitlog.log.connection import assign, end_offset, make_admin, make_consumer
+from commitlog.log.connection import assign, end_offset, make_consumer
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed
 
@@ -79,7 +79,7 @@ class HeartbeatListener:
         self._settings = settings
         self._topic = topics_of(settings.log).control
         self._consumer = make_consumer(settings)
-        end = end_offset(settings, make_admin(settings), self._topic, 0)
+        end = end_offset(settings, self._topic, 0)
         assign(settings, self._consumer, [TopicPartition(self._topic, 0, end)])
         self.heard = Heard(self._settings.machine.now_s())
 

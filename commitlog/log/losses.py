@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from commitlog.config import Settings
 from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError
 from commitlog.log.codec import Heartbeat, Receipts, decode_heartbeat, decode_receipts
-from commitlog.log.connection import assign, end_offsets, first_offsets, make_admin, make_consumer
+from commitlog.log.connection import assign, end_offsets, first_offsets, make_consumer
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed
 
@@ -22,7 +22,7 @@ POLL_S = 0.2
 
 def first_proposals(settings: Settings, partitions: int) -> dict[int, int]:
     """Where the proposals begin now, by partition; LogUnavailableError when no broker answers."""
-    return first_offsets(settings, make_admin(settings), topics_of(settings.log).proposals, range(partitions))
+    return first_offsets(settings, topics_of(settings.log).proposals, range(partitions))
 
 
 def check_proposals(settings: Settings, firsts: Mapping[int, int], next_offsets: Mapping[int, int]) -> None:
@@ -39,7 +39,7 @@ def check_proposals(settings: Settings, firsts: Mapping[int, int], next_offsets:
         LogUnavailableError: no broker has answered.
     """
     topic = topics_of(settings.log).proposals
-    ends = end_offsets(settings, make_admin(settings), topic, next_offsets)
+    ends = end_offsets(settings, topic, next_offsets)
     for partition, expected in next_offsets.items():
         first, end = firsts[partition], ends[partition]
         if first > expected:
@@ -102,9 +102,8 @@ def _decoded(decode: Callable[[bytes], ToldT], values: Iterable[bytes], log_id: 
 
 def last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
     """The last message of each partition that has one; LogUnavailableError when no broker answers."""
-    admin = make_admin(settings)
-    firsts = first_offsets(settings, admin, topic, range(partitions))
-    ends = end_offsets(settings, admin, topic, range(partitions))
+    firsts = first_offsets(settings, topic, range(partitions))
+    ends = end_offsets(settings, topic, range(partitions))
     waiting = {number for number, end in ends.items() if end > firsts[number]}
     values: list[bytes] = []
     if not waiting:

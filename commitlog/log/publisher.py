@@ -23,7 +23,7 @@ from commitlog.domain.model.ids import partition_for
 from commitlog.errors import CommitLogError, LogRefusedError, LogUnavailableError, ProposalTooLargeError
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.codec import encode_proposal
-from commitlog.log.connection import REQUEST_TIMEOUT_S, check_may, end_offset, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, check_may, end_offset
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.receipts import receipts_in
@@ -199,8 +199,7 @@ class Publisher:
 
     def _listen_to(self, partition: int, timeout_s: float) -> None:
         """Returns when nothing that is answered from now on can be missed."""
-        admin, timeout_s = make_admin(self._settings), _patience_s(timeout_s)
-        end = end_offset(self._settings, admin, self._topics.receipts, partition, timeout_s=timeout_s)
+        end = end_offset(self._settings, self._topics.receipts, partition, timeout_s=_patience_s(timeout_s))
         with self._lock:
             self._starts.setdefault(partition, end)
 

@@ -14,14 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import LogLossError, LogRefusedError, LogUnavailableError
-from commitlog.log.connection import (
-    REQUEST_TIMEOUT_S,
-    end_offsets,
-    first_offsets,
-    know_topic,
-    make_admin,
-    make_consumer,
-)
+from commitlog.log.connection import REQUEST_TIMEOUT_S, end_offsets, first_offsets, know_topic, make_consumer
 from commitlog.log.deafness import DEAF, Hearing
 from commitlog.log.triage import Consumed, consumed, in_words
 
@@ -159,10 +152,10 @@ class TopicReader:
 
     def _look_again(self) -> None:
         """Whether an offset that is said to be gone is; librdkafka has stopped reading the partition meanwhile."""
-        admin, partitions = make_admin(self._settings), [*self._doubtful]
+        partitions = [*self._doubtful]
         try:
-            firsts = first_offsets(self._settings, admin, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
-            ends = end_offsets(self._settings, admin, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
+            firsts = first_offsets(self._settings, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
+            ends = end_offsets(self._settings, self._topic, partitions, timeout_s=CHECK_TIMEOUT_S)
         except (LogUnavailableError, LogRefusedError):
             # A broker that is just starting knows of no leader: what is there is not known yet.
             return

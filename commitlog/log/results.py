@@ -26,7 +26,7 @@ from commitlog.errors import (
 from commitlog.log.chain import Accepted, Chain, ChainState, Skip
 from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
-from commitlog.log.connection import end_offset, first_offsets, make_admin
+from commitlog.log.connection import end_offset, first_offsets
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.trims import begins_at as begins_at
 from commitlog.log.trims import check_beginning
@@ -113,7 +113,6 @@ class ResultsReader:
         self._takeovers: tuple[bytes, ...] = ()
         self.foreign: list[int] = []
         self._failure: LogIntegrityError | RulesVersionError | None = None
-        self._admin = make_admin(settings)
         self._reader = TopicReader(settings, self._topic, fetch_wait_max_ms=FETCH_WAIT_MS)
         try:
             self._start(after)
@@ -204,7 +203,7 @@ class ResultsReader:
 
     def end(self) -> int:
         """The offset after the last record that readers see now."""
-        return end_offset(self._settings, self._admin, self._topic, 0)
+        return results_end(self._settings)
 
     def lag(self) -> int:
         """How many records come after those that were read."""
@@ -221,7 +220,7 @@ class ResultsReader:
         self.close()
 
     def _start(self, after: LogPosition | None) -> None:
-        first = first_offsets(self._settings, self._admin, self._topic, [0])[0]
+        first = first_offsets(self._settings, self._topic, [0])[0]
         if first > 0:
             check_beginning(self._settings, first, after)
         start = 0
@@ -308,7 +307,7 @@ def results_end(settings: Settings) -> int:
     Raises:
         LogUnavailableError: no broker has answered.
     """
-    return end_offset(settings, make_admin(settings), f"{settings.log}.results", 0)
+    return end_offset(settings, f"{settings.log}.results", 0)
 
 
 def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, bytes | None]]:

@@ -37,10 +37,10 @@ def last_trim(settings: Settings) -> Trim | None:
         UnknownSchemaError: another version has noted one.
         LogUnavailableError: no broker has answered.
     """
-    admin, topic = make_admin(settings), topics_of(settings.log).trims
-    if topic not in partition_counts(settings, admin):
+    topic = topics_of(settings.log).trims
+    if topic not in partition_counts(settings, make_admin(settings)):
         return None
-    firsts, ends = first_offsets(settings, admin, topic, [0]), end_offsets(settings, admin, topic, [0])
+    firsts, ends = first_offsets(settings, topic, [0]), end_offsets(settings, topic, [0])
     notes = read_through(settings, topic, firsts, ends) if firsts[0] < ends[0] else ()
     return max(_trims_in(value for _, value in notes), key=lambda trim: trim.seq, default=None)
 
@@ -101,8 +101,7 @@ def check_beginning(settings: Settings, first: int, after: LogPosition | None) -
 def begins_at(settings: Settings, after: LogPosition | None, offset: int) -> LogPosition | None:
     """Where to begin for what lies at an offset of the results: after a place before it that is known (None: the genesis), or,
     where that was trimmed, at the first outcome that is left. None, too, where the offset itself was trimmed."""
-    admin, topic = make_admin(settings), topics_of(settings.log).results
-    first = first_offsets(settings, admin, topic, [0])[0]
+    first = first_offsets(settings, topics_of(settings.log).results, [0])[0]
     if first == 0 or (after is not None and after.results_offset >= first):
         return after
     trim = last_trim(settings)
@@ -134,7 +133,7 @@ def write_trim(settings: Settings, trim: Trim) -> None:
 def delete_before(settings: Settings, trim: Trim) -> None:
     """Deletes the results before the first outcome that stays; those that are gone already stay gone."""
     admin, topic = make_admin(settings), topics_of(settings.log).results
-    if first_offsets(settings, admin, topic, [0])[0] < trim.results_offset:
+    if first_offsets(settings, topic, [0])[0] < trim.results_offset:
         below = [TopicPartition(topic, 0, trim.results_offset)]
         answered(
             settings,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from commitlog.config import Settings
-from commitlog.log.connection import end_offsets, first_offsets, make_admin, offsets_since
+from commitlog.log.connection import end_offsets, first_offsets, offsets_since
 from commitlog.log.reading import read_through
 from commitlog.log.topics import topics_of
 
@@ -24,12 +24,12 @@ def undecided_proposals(settings: Settings, next_offsets: Mapping[int, int], par
     Raises:
         LogUnavailableError: they cannot all be read.
     """
-    topic, admin = topics_of(settings.log).proposals, make_admin(settings)
-    firsts = first_offsets(settings, admin, topic, range(partitions))
+    topic = topics_of(settings.log).proposals
+    firsts = first_offsets(settings, topic, range(partitions))
     if any(first > next_offsets.get(partition, 0) for partition, first in firsts.items()):
         return None
     starts = {partition: next_offsets.get(partition, 0) for partition in firsts}
-    ends = end_offsets(settings, admin, topic, starts)
+    ends = end_offsets(settings, topic, starts)
     unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
     return (value or b"" for _, value in read_through(settings, topic, unread, ends))
 
@@ -40,9 +40,9 @@ def sent_before(settings: Settings, partitions: int, before_ms: int) -> dict[int
     Raises:
         LogUnavailableError: no broker has answered.
     """
-    topic, admin = topics_of(settings.log).proposals, make_admin(settings)
-    ends = end_offsets(settings, admin, topic, range(partitions))
-    since = offsets_since(settings, admin, topic, range(partitions), before_ms)
+    topic = topics_of(settings.log).proposals
+    ends = end_offsets(settings, topic, range(partitions))
+    since = offsets_since(settings, topic, range(partitions), before_ms)
     return {partition: min(end, since[partition]) if since[partition] >= 0 else end for partition, end in ends.items()}
 
 

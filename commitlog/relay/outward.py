@@ -16,7 +16,7 @@ from commitlog.errors import FencedError, LogRefusedError, LogUnavailableError
 from commitlog.log.chain import LogPosition
 from commitlog.log.codec import OutcomeHead, decode_head, hash_record
 from commitlog.log.codec.confluent import framed, unframed
-from commitlog.log.connection import batch_bytes, end_offset, make_admin, ready_producer
+from commitlog.log.connection import batch_bytes, end_offset, ready_producer
 from commitlog.log.reading import TopicReader
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.topic_settings import topic_message_bytes_max
@@ -134,7 +134,7 @@ class Outward:
 
     def _last(self) -> Message | None:
         """The last outcome at the border; the last offsets are those of the ends of transactions."""
-        end = end_offset(self._settings, make_admin(self._settings), self._topic, 0)
+        end = end_offset(self._settings, self._topic, 0)
         back = LAST_LOOKED_FOR
         while True:
             start = max(0, end - back)

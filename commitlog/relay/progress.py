@@ -60,12 +60,12 @@ class Backlog:
                 for each in admin.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S).values()
             ],
         )
-        firsts = first_offsets(self._settings, admin, self._topic, range(partitions))
+        firsts = first_offsets(self._settings, self._topic, range(partitions))
         return {each.partition: max(each.offset, firsts[each.partition]) for each in told.topic_partitions}
 
     def ends(self, done: Mapping[int, int]) -> dict[int, int]:
         """By partition, the offset after the last record."""
-        return end_offsets(self._settings, make_admin(self._settings), self._topic, done)
+        return end_offsets(self._settings, self._topic, done)
 
     def has_any(self, done: Mapping[int, int], ends: Mapping[int, int]) -> bool:
         """Whether a record lies between: the ends of somebody's transactions have offsets, too."""

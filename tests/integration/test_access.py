@@ -37,7 +37,7 @@ from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailable
 from commitlog.log.access_rules import Role, access_rules, apply
 from commitlog.log.codec import encode_proposal
 from commitlog.log.codec.confluent import framed, schema_text
-from commitlog.log.connection import end_offsets, make_admin
+from commitlog.log.connection import end_offsets
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import allow_proposal_bytes
@@ -138,11 +138,10 @@ def test_service_when_a_writer_raises_what_a_proposal_may_be_then_topics_take_it
 def test_reader_when_it_proposes_then_refused_at_once_and_nothing_is_written(
     of_role: dict[Role, Settings], ids: Ids
 ) -> None:
-    where = make_admin(of_role[Role.READER])
-    before = end_offsets(of_role[Role.READER], where, TOPICS.proposals, range(2))
+    before = end_offsets(of_role[Role.READER], TOPICS.proposals, range(2))
     with CommitLog.connect(settings=of_role[Role.READER]) as log, pytest.raises(LogRefusedError, match="AUTHORIZATION"):
         log.submit(proposal(ids, 0, create_table()))
-    assert end_offsets(of_role[Role.READER], where, TOPICS.proposals, range(2)) == before
+    assert end_offsets(of_role[Role.READER], TOPICS.proposals, range(2)) == before
     assert denial(of_role[Role.READER], TOPICS.proposals) in DENIED
 
 
@@ -221,16 +220,15 @@ def test_writer_when_it_may_not_read_answers_for_a_while_then_nothing_is_sent_an
     of_role: dict[Role, Settings], super_user: Settings, ids: Ids
 ) -> None:
     writer = of_role[Role.WRITER]
-    where = make_admin(super_user)
     with serving(of_role[Role.SERVICE]), CommitLog.connect(settings=writer) as log:
         assert commits(log, ids)
         revoke(super_user, Role.WRITER, "READ", TOPICS.receipts)
         try:
             wait_until(lambda: not commits(log, ids), "the answers to be refused", deadline_s=WITHIN_S)
-            before = end_offsets(super_user, where, TOPICS.proposals, range(2))
+            before = end_offsets(super_user, TOPICS.proposals, range(2))
             with pytest.raises(LogRefusedError, match=rf"may not read {TOPICS.receipts}"):
                 log.submit(proposal(ids, 0, create_table()))
-            assert end_offsets(super_user, where, TOPICS.proposals, range(2)) == before
+            assert end_offsets(super_user, TOPICS.proposals, range(2)) == before
         finally:
             give_back(super_user, Role.WRITER)
         wait_until(lambda: commits(log, ids), "answers again", deadline_s=WITHIN_S)

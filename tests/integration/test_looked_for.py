@@ -45,7 +45,7 @@ def sent(settings: Settings, ids: Ids) -> list[ProposalId]:
 
 
 def partition_of(settings: Settings) -> int:
-    ends = end_offsets(settings, make_admin(settings), topics_of(settings.log).proposals, range(settings.partitions))
+    ends = end_offsets(settings, topics_of(settings.log).proposals, range(settings.partitions))
     [partition] = [each for each, end in ends.items() if end == 3]
     return partition
 

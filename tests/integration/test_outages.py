@@ -330,6 +330,8 @@ def test_answered_when_an_error_stays_then_says_it_in_our_words(code: int, expec
 class Hours(Machine):
     """A machine whose clock is set by what it does."""
 
+    kafka: Any = None
+
     def __init__(self) -> None:
         self.time_s = 0.0
 
@@ -338,6 +340,13 @@ class Hours(Machine):
 
     def sleep(self, seconds: float) -> None:
         self.time_s += max(seconds, 0.001)
+
+
+def settings_of(admin: JustStarting) -> Settings:
+    """Whoever asks a broker by them asks this client."""
+    machine = Hours()
+    machine.kafka = SimpleNamespace(AdminClient=lambda _: admin)
+    return dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=machine)
 
 
 class JustStarting:
@@ -365,19 +374,15 @@ class JustStarting:
 
 
 def test_offsets_when_a_broker_just_starts_then_what_is_none_is_not_believed() -> None:
-    machine = Hours()
-    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=machine)
-    starting = JustStarting(-1001, -1001, 7)
-    assert end_offsets(settings, starting, "t", [0]) == {0: 7}  # type: ignore[arg-type]
-    assert offsets_since(settings, JustStarting(-1001, -1), "t", [0], 5) == {0: -1}  # type: ignore[arg-type]
+    assert end_offsets(settings_of(JustStarting(-1001, -1001, 7)), "t", [0]) == {0: 7}
+    assert offsets_since(settings_of(JustStarting(-1001, -1)), "t", [0], 5) == {0: -1}
     with pytest.raises(LogUnavailableError):
-        first_offsets(settings, JustStarting(*[-1001] * 1000), "t", [0], timeout_s=1)  # type: ignore[arg-type]
+        first_offsets(settings_of(JustStarting(*[-1001] * 1000)), "t", [0], timeout_s=1)
 
 
 def test_offsets_when_nobody_leads_for_long_then_that_is_no_missing_topic() -> None:
-    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=Hours())
     longer = int(2 * MISSING_PATIENCE_S / RETRY_PAUSE_S)
-    assert end_offsets(settings, JustStarting(7, without_leader=longer), "t", [0]) == {0: 7}  # type: ignore[arg-type]
+    assert end_offsets(settings_of(JustStarting(7, without_leader=longer)), "t", [0]) == {0: 7}
 
 
 class Fenced:

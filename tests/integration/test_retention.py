@@ -92,7 +92,7 @@ def delete_topics(settings: Settings, *topics: str) -> None:
 
 
 def first_offset(settings: Settings) -> int:
-    return first_offsets(settings, make_admin(settings), topics_of(settings.log).results, [0])[0]
+    return first_offsets(settings, topics_of(settings.log).results, [0])[0]
 
 
 def catalog_of(settings: Settings) -> list[object]:

@@ -140,7 +140,6 @@ def test_publisher_when_interrupted_while_it_begins_to_read_then_it_reads_all_pa
     reader = InterruptedReader()
     monkeypatch.setattr(publishing, "Senders", lambda *_, **__: SimpleNamespace(all=[], waits=lambda _: None))
     monkeypatch.setattr(publishing, "TopicReader", lambda *_, **__: reader)
-    monkeypatch.setattr(publishing, "make_admin", lambda _: None)
     monkeypatch.setattr(publishing, "end_offset", lambda *_, **__: 5)
     monkeypatch.setattr(Publisher, "_look_now_and_then", lambda _: None)
     publisher = Publisher(Settings.load(environment={}), genesis=cast(Genesis, SimpleNamespace()))

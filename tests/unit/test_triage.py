@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from confluent_kafka import OFFSET_END, KafkaError, TopicPartition
@@ -74,7 +73,6 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Any:
         for module in (heartbeats, losses, proposals, reading):
             monkeypatch.setattr(module, "make_consumer", lambda *_, **__: consumer)
             for name, answer in {
-                "make_admin": MagicMock(),
                 "end_offset": 7,
                 "know_topic": None,
                 "end_offsets": {0: 8},

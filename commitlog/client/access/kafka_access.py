@@ -50,7 +50,7 @@ from commitlog.errors import (
 )
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.codec import encode_proposal
-from commitlog.log.connection import end_offsets, leave_to_parent, make_admin
+from commitlog.log.connection import end_offsets, leave_to_parent
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.replica import Replica
@@ -402,7 +402,7 @@ class KafkaAccess:
 
     def sent_count(self) -> int:
         topic, partitions = topics_of(self._settings.log).proposals, range(self._connections.genesis.partitions)
-        return sum(end_offsets(self._settings, make_admin(self._settings), topic, partitions).values())
+        return sum(end_offsets(self._settings, topic, partitions).values())
 
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Sequence[Outcome]]:
         after = self._position_of(after_seq) if after_seq else None

@@ -8,7 +8,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Position, ProposalId
 from commitlog.domain.model.ids import id_time_ms
 from commitlog.log.codec import readable_ids
-from commitlog.log.connection import end_offsets, make_admin, offsets_since
+from commitlog.log.connection import end_offsets, offsets_since
 from commitlog.log.reading import read_through
 from commitlog.log.topics import topics_of
 
@@ -36,9 +36,8 @@ def find_queued(settings: Settings, partitions: int, clock_skew_ms_max: int, pro
     made_at_ms = id_time_ms(proposal_id)
     slack_ms = CLOCK_SLACK_MS + clock_skew_ms_max
     since_ms = 0 if made_at_ms is None else max(0, made_at_ms - slack_ms)
-    admin = make_admin(settings)
-    starts = offsets_since(settings, admin, topic, numbers, since_ms)
-    ends = end_offsets(settings, admin, topic, numbers)
+    starts = offsets_since(settings, topic, numbers, since_ms)
+    ends = end_offsets(settings, topic, numbers)
     unread = {partition: start for partition, start in starts.items() if 0 <= start < ends[partition]}
     queued = read_through(settings, topic, unread, ends, skips_trimmed=True)
     found = any(readable_ids(value)[0] == proposal_id for _, value in queued if value)

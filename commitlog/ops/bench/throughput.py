@@ -28,7 +28,7 @@ from commitlog.client.submitting import Answer
 from commitlog.config import Settings
 from commitlog.domain.model import Receipt
 from commitlog.errors import LogIntegrityError, LogUnavailableError
-from commitlog.log.connection import end_offset, end_offsets, make_admin
+from commitlog.log.connection import end_offset, end_offsets
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.topics import topics_of
@@ -368,10 +368,10 @@ class _Bench:
             return publisher.submit(make_proposal(0, 0), timeout_s=SILENT_S_MAX)
 
     def _ends(self, topic: str) -> dict[int, int]:
-        return end_offsets(self._own, make_admin(self._own), topic, self._partitions)
+        return end_offsets(self._own, topic, self._partitions)
 
     def _results_end(self) -> int:
-        return end_offset(self._own, make_admin(self._own), self._topics.results, 0)
+        return end_offset(self._own, self._topics.results, 0)
 
     def _wait_visible(self, last: Receipt, proposals: int) -> None:
         """Return when all proposals after an answer are in the catalog, where each has made a snapshot."""

@@ -80,7 +80,7 @@ def _check_empty(settings: Settings) -> None:
     counts, topics = partition_counts(settings, make_admin(settings)), topics_of(settings.log)
     # What was told, too: of what the backup lacks it would speak as of a loss.
     for topic in (topics.results, topics.proposals, topics.receipts, topics.control, topics.trims):
-        if topic in counts and any(end_offsets(settings, make_admin(settings), topic, range(counts[topic])).values()):
+        if topic in counts and any(end_offsets(settings, topic, range(counts[topic])).values()):
             raise ConfigurationError(
                 f"there are records in {topic} at {settings.bootstrap_servers}: a log is restored where nothing of it is. "
                 f"Delete its topics ({', '.join(topics)}) if they are not needed, or restore into another broker"

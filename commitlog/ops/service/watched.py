@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
-from commitlog.log.connection import end_offsets, make_admin
+from commitlog.log.connection import end_offsets
 from commitlog.log.sequencer import Phase, Sequencer, SequencerStatus
 from commitlog.log.topics import topics_of
 from commitlog.log.undecided import has_proposal
@@ -183,7 +183,7 @@ def told_about(settings: Settings, watched: Watched) -> AbstractContextManager[o
 
 
 def _ends_of(settings: Settings, topic: str) -> Callable[[Offsets], Offsets]:
-    return lambda done: end_offsets(settings, make_admin(settings), topic, done)
+    return lambda done: end_offsets(settings, topic, done)
 
 
 def _behind(lag: Lag, what: str) -> str | None:

@@ -10,7 +10,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Receipt
 from commitlog.log.codec import decode_receipts
-from commitlog.log.connection import end_offsets, first_offsets, make_admin
+from commitlog.log.connection import end_offsets, first_offsets
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import read_through
 from commitlog.log.results import read_accepted, results_end
@@ -36,7 +36,7 @@ def gather(settings: Settings, ledgers: Path, failures: Sequence[str]) -> Eviden
     outcomes = [record.value for record in read_accepted(settings, None, results_end(settings))]
     return Evidence(
         outcomes=[each for each in outcomes if isinstance(each, Outcome)],
-        ends=end_offsets(settings, make_admin(settings), topics_of(settings.log).proposals, partitions),
+        ends=end_offsets(settings, topics_of(settings.log).proposals, partitions),
         receipts=list(_receipts(settings, partitions)),
         written=list(all_written(ledgers)),
         rows=_rows(settings),
@@ -47,9 +47,9 @@ def gather(settings: Settings, ledgers: Path, failures: Sequence[str]) -> Eviden
 
 
 def _receipts(settings: Settings, partitions: range) -> Iterator[Receipt]:
-    admin, topic = make_admin(settings), topics_of(settings.log).receipts
-    starts = first_offsets(settings, admin, topic, partitions)
-    ends = end_offsets(settings, admin, topic, partitions)
+    topic = topics_of(settings.log).receipts
+    starts = first_offsets(settings, topic, partitions)
+    ends = end_offsets(settings, topic, partitions)
     unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
     for _, value in read_through(settings, topic, unread, ends):
         yield from decode_receipts(value or b"").receipts
