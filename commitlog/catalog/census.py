@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
 from commitlog.catalog.queries import Catalog
-from commitlog.catalog.writing import Connection
+
+if TYPE_CHECKING:
+    # Readers need nothing of what writes the catalog.
+    from commitlog.catalog.writing import Connection
 
 _COUNT_OUTCOMES = sql.SQL("SELECT verdict, count(*) FROM commitlog.outcomes WHERE seq BETWEEN 1 AND %s GROUP BY 1")
 _COUNT_DELETED = sql.SQL("""
@@ -36,8 +41,8 @@ def census(catalog: Catalog, snapshot_id: int) -> dict[int, TableCensus]:
         found = {}
         for table_id in tables:
             count, ids, rows, filed = files.get(table_id, (0, 0, 0, 0))
-            inlined = _deleted_by_position(conn, catalog, table_id, snapshot_id)
-            elsewhere = _rows_elsewhere(conn, catalog, table_id, snapshot_id)
+            inlined = deleted_by_position(conn, catalog, table_id, snapshot_id)
+            elsewhere = rows_elsewhere(conn, catalog, table_id, snapshot_id)
             found[table_id] = TableCensus(table_id, int(count), int(ids), int(rows - filed - inlined), elsewhere)
     return found
 
@@ -57,21 +62,18 @@ _FILES = """SELECT f.table_id, count(*), sum(f.data_file_id), sum(f.record_count
             WHERE f.begin_snapshot <= %s AND (f.end_snapshot IS NULL OR f.end_snapshot > %s) GROUP BY 1"""
 
 
-def _deleted_by_position(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
+def deleted_by_position(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
+    """How many rows of a table's live files are deleted and in no delete file."""
     name = catalog.deletes_table(table_id)
-    if name is None:
-        return 0
-    query = _COUNT_DELETED.format(sql.Identifier(name))
-    row = conn.execute(query, [snapshot_id] * 3).fetchone()
-    assert row is not None
-    return int(row[0])
+    return 0 if name is None else _count(conn, _COUNT_DELETED.format(sql.Identifier(name)), [snapshot_id] * 3)
 
 
-def _rows_elsewhere(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
-    total = 0
-    for name in catalog.rows_tables(table_id):
-        query = _COUNT_ROWS.format(sql.Identifier(name))
-        row = conn.execute(query, [snapshot_id] * 2).fetchone()
-        assert row is not None
-        total += int(row[0])
-    return total
+def rows_elsewhere(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
+    """How many rows of a table are in no file."""
+    names = map(sql.Identifier, catalog.rows_tables(table_id))
+    return sum(_count(conn, _COUNT_ROWS.format(name), [snapshot_id] * 2) for name in names)
+
+
+def _count(conn: Connection, query: sql.Composed, parameters: Sequence[int]) -> int:
+    [(count,)] = conn.execute(query, parameters).fetchall()
+    return int(count)

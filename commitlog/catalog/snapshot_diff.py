@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from psycopg import sql
 
+from commitlog.catalog.census import deleted_by_position, rows_elsewhere
 from commitlog.catalog.queries import Catalog
 
 if TYPE_CHECKING:
@@ -27,13 +28,6 @@ _DELETED = sql.SQL(
     "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _LIVE + " GROUP BY 1"
 )
 _TABLES = sql.SQL("SELECT table_id, schema_id, table_name FROM ducklake_table WHERE " + _LIVE)
-_ROWS_TABLES = sql.SQL("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s")
-_COUNT_ROWS = sql.SQL("SELECT count(*) FROM {} WHERE " + _LIVE)
-_COUNT_BY_POSITION = sql.SQL(
-    "SELECT count(*) FROM {} d JOIN (SELECT data_file_id FROM ducklake_data_file WHERE "
-    + _LIVE
-    + ") f ON f.data_file_id = d.file_id WHERE d.begin_snapshot <= %(at)s"
-)
 
 
 class Named(NamedTuple):
@@ -101,7 +95,7 @@ def differences(catalog: Catalog, first: int, last: int) -> list[ObjectDifferenc
     for snapshot_id in (first, last):
         catalog.check_snapshot(snapshot_id)
     with catalog.at_once() as conn:
-        shapes = [Shape(_schemas(conn, at), _tables(conn, at), _views(conn, at)) for at in (first, last)]
+        shapes = [Shape(_schemas(conn, at), _tables(catalog, conn, at), _views(conn, at)) for at in (first, last)]
     return compared(*shapes)
 
 
@@ -174,7 +168,7 @@ def _views(conn: Connection, at: int) -> dict[int, View]:
     return {view: View(Named(schemas[schema].name, name), dialect, text) for view, schema, name, dialect, text in rows}
 
 
-def _tables(conn: Connection, at: int) -> dict[int, TableShape]:
+def _tables(catalog: Catalog, conn: Connection, at: int) -> dict[int, TableShape]:
     schemas, here = _schemas(conn, at), {"at": at}
     columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
     for table, column, *described in conn.execute(_COLUMNS, here):
@@ -186,25 +180,8 @@ def _tables(conn: Connection, at: int) -> dict[int, TableShape]:
     found: dict[int, TableShape] = {}
     for table, schema, name in conn.execute(_TABLES, here).fetchall():
         own = files.get(table, [])
-        rows = sum(count for _, count in own) - gone.get(table, 0) + _outside_files(conn, table, at)
+        rows = sum(count for _, count in own) - gone.get(table, 0) - deleted_by_position(conn, catalog, table, at)
+        rows += rows_elsewhere(conn, catalog, table, at)
         named = Named(schemas[schema].name, name)
         found[table] = TableShape(named, columns.get(table, {}), frozenset(file for file, _ in own), rows)
     return found
-
-
-def _outside_files(conn: Connection, table_id: int, at: int) -> int:
-    """Rows that are in no file, without those that are deleted from files without a delete file."""
-    total = 0
-    for (name,) in conn.execute(_ROWS_TABLES, (table_id,)).fetchall():
-        query = _COUNT_ROWS.format(sql.Identifier(name))
-        total += _one(conn.execute(query, {"at": at}).fetchone())
-    deletes = f"ducklake_inlined_delete_{table_id}"
-    if _one(conn.execute("SELECT to_regclass(%s) IS NOT NULL", (deletes,)).fetchone()):
-        query = _COUNT_BY_POSITION.format(sql.Identifier(deletes))
-        total -= _one(conn.execute(query, {"at": at}).fetchone())
-    return total
-
-
-def _one(row: tuple[Any, ...] | None) -> Any:
-    assert row is not None
-    return row[0]
