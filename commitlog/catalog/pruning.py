@@ -70,32 +70,20 @@ def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple
     return sql.Composed(parts), parameters
 
 
-def _by_statistics(column: Column, predicate: Predicate) -> tuple[sql.Composable, list[Any]]:
-    terms: list[sql.Composable] = (
-        [sql.SQL("s.null_count = 0")]
-        if predicate.op is FilterOp.IS_NULL
-        else [sql.SQL("s.value_count = 0"), sql.SQL("s.null_count = f.record_count")]
-    )
-    bounds: list[Any] = []
-    if (
-        found := _outside(column, predicate, sql.SQL("s.min_value"), sql.SQL("s.max_value"), is_exact=False)
-    ) is not None:
-        terms.append(found[0])
-        bounds = found[1]
-    return _BY_STATISTICS.format(sql.SQL(" OR ").join(terms)), [column.column_id, *bounds]
+def _by_statistics(column: Column, predicate: Predicate) -> Proof:
+    is_null = predicate.op is FilterOp.IS_NULL
+    counted = sql.SQL("s.null_count = 0" if is_null else "s.value_count = 0 OR s.null_count = f.record_count")
+    outside = _outside(column, predicate, sql.SQL("s.min_value"), sql.SQL("s.max_value"), is_exact=False)
+    text, bounds = _either((counted, []), outside)
+    return _BY_STATISTICS.format(text), [column.column_id, *bounds]
 
 
-def _by_partition(column: Column, predicate: Predicate) -> tuple[sql.Composable, list[Any]]:
+def _by_partition(column: Column, predicate: Predicate) -> Proof:
     """A value that stands alone: a file from before its table had buckets got the value of each beside its own."""
     value = sql.SQL("v.partition_value")
-    terms: list[sql.Composable] = [
-        sql.SQL("{} IS NOT NULL" if predicate.op is FilterOp.IS_NULL else "{} IS NULL").format(value)
-    ]
-    bounds: list[Any] = []
-    if (found := _outside(column, predicate, value, value, is_exact=True)) is not None:
-        terms.append(found[0])
-        bounds = found[1]
-    return _BY_PARTITION.format(sql.SQL(" OR ").join(terms)), ["identity", column.column_id, *bounds]
+    nulls = sql.SQL("{} IS NOT NULL" if predicate.op is FilterOp.IS_NULL else "{} IS NULL").format(value)
+    text, bounds = _either((nulls, []), _outside(column, predicate, value, value, is_exact=True))
+    return _BY_PARTITION.format(text), ["identity", column.column_id, *bounds]
 
 
 def _by_buckets(definition: TableDefinition, column: Column, predicate: Predicate) -> Iterator[Proof]:
@@ -116,7 +104,8 @@ def _outside(
 ) -> Proof | None:
     """SQL that proves that no value between two bounds satisfies the predicate; None when nothing could."""
     op, value = predicate.op, predicate.value
-    below, above = _Side(column, low, high, is_exact).below, _Side(column, low, high, is_exact).above
+    side = _Side(column, low, high, is_exact)
+    below, above = side.below, side.above
     match op:
         case FilterOp.IS_NULL | FilterOp.IS_NOT_NULL:
             return None
@@ -139,15 +128,19 @@ def _outside(
     return above(value)
 
 
+def _either(one: Proof, other: Proof | None) -> Proof:
+    return one if other is None else _joined(" OR ", [one, other])
+
+
 def _any(proofs: Sequence[Proof | None]) -> Proof | None:
     found = [each for each in proofs if each is not None]
     return _joined(" OR ", found) if found else None
 
 
 def _all(proofs: Sequence[Proof | None]) -> Proof | None:
-    if any(each is None for each in proofs):
-        return None
     found = [each for each in proofs if each is not None]
+    if len(found) < len(proofs):
+        return None
     return _joined(" AND ", found) if found else (sql.SQL("true"), [])
 
 
