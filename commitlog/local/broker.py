@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -25,19 +24,9 @@ from commitlog.local.broker_access import BrokerAccess
 from commitlog.local.jars import Progress, ensure_jars
 from commitlog.local.java import find_java
 from commitlog.local.passwords import write_private
-from commitlog.local.processes import (
-    HOST,
-    DirectoryLock,
-    find_processes,
-    free_port,
-    has_lost_port,
-    is_listening,
-    stop_processes,
-    wait_until_ready,
-)
+from commitlog.local.processes import HOST, find_processes, free_port, is_listening, stop_processes
+from commitlog.local.server import EmbeddedServer
 
-START_TIMEOUT_S = 300.0
-STOP_TIMEOUT_S = 15.0
 _DATA, _CONFIGURATION, _LOGGING = "data", "server.properties", "log4j2.xml"
 """Kafka is told of its files by names below its working directory: in a path it would take a comma for the end of one, and
 letters beyond Latin-1 for others, and keep its data somewhere else."""
@@ -87,7 +76,7 @@ _LOG4J = """\
 """
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(EmbeddedServer):
     """A broker whose whole state is one directory.
 
     Args:
@@ -98,6 +87,9 @@ class EmbeddedBroker:
         progress: is told about downloads.
     """
 
+    NAME, WHAT = "Kafka", "a broker"
+    ENDED_BY, STOP_TIMEOUT_S = signal.SIGTERM, 15.0
+
     def __init__(
         self,
         directory: Path,
@@ -107,15 +99,10 @@ class EmbeddedBroker:
         settings: Settings | None = None,
         progress: Progress = lambda line: None,
     ) -> None:
-        self._directory = directory.absolute()
-        self._port_wanted = port
+        super().__init__(directory, port=port, progress=progress)
         self._is_open = is_open
         self._access = BrokerAccess(self._directory)
         self._settings = settings or Settings.load()
-        self._progress = progress
-        self._lock = DirectoryLock(self._directory)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
 
     @property
     def bootstrap_servers(self) -> str:
@@ -132,67 +119,17 @@ class EmbeddedBroker:
         """Where the broker writes what it does."""
         return self._directory / "broker.log"
 
-    @property
-    def port(self) -> int:
-        """Where clients reach it; 0 before its first start."""
-        return self._port
+    def _stop_orphaned(self) -> None:
+        stop_orphaned_broker(self._directory)
 
-    @property
-    def pid(self) -> int | None:
-        """The broker's process; None when it was not started or has ended."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
-
-    def start(self) -> None:
-        """Starts the broker and returns when it answers a metadata request.
-
-        Raises:
-            LocalRuntimeError: no Java, a wrong jar, another process uses the directory, or the broker did not start.
-        """
-        if not self._lock.acquire():
-            raise LocalRuntimeError(f"another process runs a broker in {self._directory}; stop it, or use it")
-        try:
-            stop_orphaned_broker(self._directory)
-            self._launch()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Stops the broker in an orderly way; not running is fine."""
-        self._end()
-        self._lock.release()
-
-    def _end(self) -> None:
-        if self._process is not None:
-            if self._process.poll() is None:
-                stop_processes([psutil.Process(self._process.pid)], signal.SIGTERM, timeout_s=STOP_TIMEOUT_S)
-            self._process.wait()
-            self._process = None
-
-    def __enter__(self) -> EmbeddedBroker:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _launch(self) -> None:
-        # Once clients know a port it is kept, so that a broker that died comes back where they look for it.
-        self._port = free_port(self._port, self._port_wanted)
+    def _begin(self) -> subprocess.Popen[bytes]:
+        self._take_port()
         java = find_java(self._settings.java_home)
         jars = ensure_jars(self._settings.cache_dir, java, maven_url=self._settings.maven_url, progress=self._progress)
         if not (self._directory / _DATA / "meta.properties").exists():
             self._format(java, jars)
         self._write_configuration()
-        self._process = self._run(java, jars)
-        try:
-            wait_until_ready(
-                "Kafka", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log()
-            )
-        except LocalRuntimeError:
-            if not has_lost_port(self.pid, self._port):
-                raise
-            self._launch()
+        return self._run(java, jars)
 
     def _write_configuration(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -270,7 +207,7 @@ def stop_orphaned_broker(directory: Path) -> bool:
     """Stops the broker that still runs in a directory whose lock is free; True when there was one."""
     marker = _marker(directory.absolute())
     orphans = find_processes(lambda process: marker in process.cmdline())
-    stop_processes(orphans, signal.SIGTERM, timeout_s=STOP_TIMEOUT_S)
+    stop_processes(orphans, signal.SIGTERM, timeout_s=EmbeddedBroker.STOP_TIMEOUT_S)
     return bool(orphans)
 
 

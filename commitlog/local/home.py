@@ -23,6 +23,7 @@ from commitlog.local.jars import Progress
 from commitlog.local.passwords import write_private
 from commitlog.local.postgres import EmbeddedPostgres, stop_orphaned_postgres
 from commitlog.local.processes import DirectoryLock, find_processes, stop_processes
+from commitlog.local.server import EmbeddedServer
 
 DATABASE = "commitlog"
 READER, READER_ROLE, READER_FILE = "reader", "commitlog_reader", "reader.pgpass"
@@ -133,9 +134,7 @@ class EmbeddedHome:
 class _Revival:
     """Starts a server again in a thread, so that whoever watches goes on watching meanwhile."""
 
-    def __init__(
-        self, name: str, server: EmbeddedBroker | EmbeddedPostgres, then: Callable[[], object] = lambda: None
-    ) -> None:
+    def __init__(self, name: str, server: EmbeddedServer, then: Callable[[], object] = lambda: None) -> None:
         self._name = name
         self._server = server
         self._then = then

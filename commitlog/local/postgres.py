@@ -26,19 +26,9 @@ from psycopg import sql
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.jars import Progress
 from commitlog.local.passwords import new_password, write_private
-from commitlog.local.processes import (
-    HOST,
-    DirectoryLock,
-    find_processes,
-    free_port,
-    has_lost_port,
-    is_listening,
-    stop_processes,
-    wait_until_ready,
-)
+from commitlog.local.processes import HOST, find_processes, is_listening, stop_processes
+from commitlog.local.server import EmbeddedServer
 
-START_TIMEOUT_S = 300.0
-STOP_TIMEOUT_S = 10.0
 SUPERUSER = "postgres"
 
 _OPTIONS = {
@@ -52,7 +42,7 @@ _OPTIONS = {
 }
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(EmbeddedServer):
     """A server whose whole state is one directory.
 
     Args:
@@ -61,13 +51,11 @@ class EmbeddedPostgres:
         progress: is told about permissions that had to be opened.
     """
 
+    NAME = WHAT = "PostgreSQL"
+    ENDED_BY, STOP_TIMEOUT_S = signal.SIGINT, 10.0
+
     def __init__(self, directory: Path, *, port: int = 0, progress: Progress = lambda line: None) -> None:
-        self._directory = directory.absolute()
-        self._port_wanted = port
-        self._progress = progress
-        self._lock = DirectoryLock(self._directory)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
+        super().__init__(directory, port=port, progress=progress)
 
     @property
     def url(self) -> str:
@@ -78,16 +66,6 @@ class EmbeddedPostgres:
     def log_file(self) -> Path:
         """Where the server writes what it does."""
         return self._directory / "postgres.log"
-
-    @property
-    def port(self) -> int:
-        """Where clients reach it; 0 before its first start."""
-        return self._port
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process; None when it was not started or has ended."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def database_url(self, name: str) -> str:
         """The URL of one database, with the superuser's password, while it runs."""
@@ -123,37 +101,6 @@ class EmbeddedPostgres:
                 write_private(password_file, f"{HOST}:*:*:{login}:{password}\n")
         return f"postgresql://{login}@{HOST}:{self._port}/{database}?passfile={quote(str(password_file), safe='')}"
 
-    def start(self) -> None:
-        """Starts the server and returns when it answers a query.
-
-        Raises:
-            LocalRuntimeError: the wheel is missing, another process uses the directory, or the server did not start.
-        """
-        if not self._lock.acquire():
-            raise LocalRuntimeError(f"another process runs PostgreSQL in {self._directory}; stop it, or use it")
-        try:
-            stop_orphaned_postgres(self._directory)
-            self._launch()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Stops the server, ending open sessions; not running is fine."""
-        if self._process is not None:
-            if self._process.poll() is None:
-                stop_processes([psutil.Process(self._process.pid)], signal.SIGINT, timeout_s=STOP_TIMEOUT_S)
-            self._process.wait()
-            self._process = None
-        self._lock.release()
-
-    def __enter__(self) -> EmbeddedPostgres:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     @property
     def _data(self) -> Path:
         return self._directory / "data"
@@ -165,7 +112,10 @@ class EmbeddedPostgres:
     def _password(self) -> str:
         return self._password_file.read_text(encoding="ascii").strip()
 
-    def _launch(self) -> None:
+    def _stop_orphaned(self) -> None:
+        stop_orphaned_postgres(self._directory)
+
+    def _begin(self) -> subprocess.Popen[bytes]:
         programs = _programs()
         account = _account(self._data)
         if account is not None:
@@ -176,17 +126,11 @@ class EmbeddedPostgres:
             self._initialise(programs, account)
         _check_version(programs, self._data)
         (self._data / "postmaster.pid").unlink(missing_ok=True)
-        # Once clients know a port it is kept, so that a server that died comes back where they look for it.
-        self._port = free_port(self._port, self._port_wanted)
-        self._process = self._run(programs, account)
-        try:
-            wait_until_ready(
-                "PostgreSQL", self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self.log_file
-            )
-        except LocalRuntimeError:
-            if not has_lost_port(self.pid, self._port):
-                raise
-            self._launch()
+        self._take_port()
+        return self._run(programs, account)
+
+    def _failure_log(self) -> Path:
+        return self.log_file
 
     def _initialise(self, programs: Path, account: pwd.struct_passwd | None) -> None:
         # Made aside and renamed, so that an initdb that was killed leaves nothing that looks like a database.
@@ -259,7 +203,7 @@ def stop_orphaned_postgres(directory: Path) -> bool:
 
     left = find_processes(is_left)
     postmasters = find_processes(lambda process: is_left(process) and str(data) in process.cmdline())
-    stop_processes(postmasters, signal.SIGINT, timeout_s=STOP_TIMEOUT_S)
+    stop_processes(postmasters, signal.SIGINT, timeout_s=EmbeddedPostgres.STOP_TIMEOUT_S)
     # Sessions of a killed server end by themselves, unless they are busy.
     stop_processes(left, signal.SIGQUIT, timeout_s=5)
     return bool(left)

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from commitlog.catalog.guard import READER_ROLE
 from commitlog.config import RUN_FILE, Settings
 from commitlog.errors import LocalRuntimeError
-from commitlog.local import EmbeddedBroker, EmbeddedPostgres
+from commitlog.local import EmbeddedBroker, EmbeddedPostgres, server
 from commitlog.local.home import stop_orphans
 from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port
 from commitlog.ops.service import runtime
@@ -330,11 +330,9 @@ def test_server_when_its_port_is_taken_before_it_listens_then_takes_another(
         taken.bind((HOST, 0))
         taken.listen(1)
         ports = iter([taken.getsockname()[1]])
-        monkeypatch.setattr(
-            sys.modules[kind.__module__], "free_port", lambda *preferred: next(ports, None) or free_port(*preferred)
-        )
-        with kind(servers_dir / f"late-{kind.__name__}") as server:
-            assert server.port != taken.getsockname()[1]
+        monkeypatch.setattr(server, "free_port", lambda *preferred: next(ports, None) or free_port(*preferred))
+        with kind(servers_dir / f"late-{kind.__name__}") as late:
+            assert late.port != taken.getsockname()[1]
 
 
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])

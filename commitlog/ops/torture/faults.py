@@ -11,9 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from commitlog.local.broker import EmbeddedBroker
-from commitlog.local.postgres import EmbeddedPostgres
 from commitlog.local.proxy import Proxy
+from commitlog.local.server import EmbeddedServer
 from commitlog.log.checkpoint import SUFFIX
 from commitlog.ops.torture.machines import CHECKPOINTER_NAME, PROJECTOR_NAME, SEQUENCER_NAME, Machine, send
 from commitlog.ops.torture.stage import Stage
@@ -96,7 +95,7 @@ def _server(name: str) -> Callable[[Stage, Chances], tuple[str, list[int]]]:
     return find
 
 
-def _servers(stage: Stage) -> Mapping[str, EmbeddedBroker | EmbeddedPostgres]:
+def _servers(stage: Stage) -> Mapping[str, EmbeddedServer]:
     return {"broker": stage.home.broker, "postgres": stage.home.postgres}
 
 
@@ -145,7 +144,7 @@ def _end_server(name: str, number: signal.Signals) -> Hurt:
     return hurt
 
 
-def _start(stage: Stage, server: EmbeddedBroker | EmbeddedPostgres) -> None:
+def _start(stage: Stage, server: EmbeddedServer) -> None:
     if server.pid is None:
         server.start()
     for network in stage.networks.values():
