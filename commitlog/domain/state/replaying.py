@@ -228,7 +228,7 @@ class _Replay:
         schema = self.schema(change.schema)
         partition_id = next(self.partition_ids) if change.partition_by else None
         definition = define(change, table_id=effect.object_id, schema_id=schema.schema_id, partition_id=partition_id)
-        table = TableState(definition, schema, self.snapshot_id, rows=KeyedRows.of(definition))
+        table = TableState(definition, schema, self.snapshot_id)
         self.state.tables[effect.object_id] = table
         self.add_entry(schema, change.table, table, change.kind)
         for spec in change.foreign_keys:
