@@ -12,8 +12,11 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
+from typing import NamedTuple
 
 from commitlog.config import Settings
 from commitlog.domain.deciding.rules import RowHandler
@@ -22,7 +25,7 @@ from commitlog.domain.state.index import SequencerState
 from commitlog.errors import FencedError, LogUnavailableError
 from commitlog.log.active import Active, Limits
 from commitlog.log.batches import Batch, Decider, Incoming
-from commitlog.log.chain import Skip
+from commitlog.log.chain import ChainState, Skip
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.garbage import Garbage
 from commitlog.log.heartbeats import HeartbeatListener
@@ -75,6 +78,15 @@ LEGAL_MOVES: Mapping[Phase, frozenset[Phase]] = {
     Phase.FENCED: frozenset({Phase.STOPPED}),
     Phase.STOPPED: frozenset(),
 }
+
+
+class _Loaded(NamedTuple):
+    """What was replayed, and what taking over needs."""
+
+    heartbeats: HeartbeatListener
+    replica: Replica
+    results: KafkaResults
+    voice: KafkaVoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +168,10 @@ class Sequencer:
         self._handlers = handlers or {}
         self._stop = stop or settings.machine.event()
         self._clock_ms = clock_ms or settings.machine.now_ms
-        self._replica: Replica | None = None
-        self._results: KafkaResults | None = None
-        self._voice: KafkaVoice | None = None
-        self._heartbeats: HeartbeatListener | None = None
         self._instances: set[bytes] = set()
         self._served_epoch: int | None = None
         self._undecidable: dict[Position, Exception] = {}
         self._has_loaded = False
-        self._decider: Decider | None = None
         self._allowed_bytes = 0
         self._doubt_pause_s = 0.0
         self.status = SequencerStatus()
@@ -185,8 +192,9 @@ class Sequencer:
         try:
             while not self._stop.is_set():
                 try:
-                    self._load()
-                    self._become_active(waits=standby and self._served_epoch is None)
+                    # It ends with all that could still be on its way.
+                    with ExitStack() as held:
+                        self._become_active(self._load(held), waits=standby and self._served_epoch is None)
                 except DoubtError as doubt:
                     _logger.warning("in doubt, loading again: %s", doubt)
                     self._tell(doubts=self.status.doubts + 1)
@@ -197,25 +205,23 @@ class Sequencer:
                         raise
                     _logger.warning("trying again: %s", error)
                     self._stop.wait(AWAY_PAUSE_S)
-                finally:
-                    self._drop()
         except FencedError:
             self._move(Phase.FENCED)
             raise
         finally:
             self._move(Phase.STOPPED)
 
-    def _become_active(self, *, waits: bool) -> None:
+    def _become_active(self, loaded: _Loaded, *, waits: bool) -> None:
         """Waits for its turn and serves, as often as another one is faster."""
         while not self._stop.is_set():
             if waits:
-                self._stand_by()
+                self._stand_by(loaded.replica, loaded.heartbeats)
             if self._stop.is_set():
                 return
-            if self._take_over():
-                self._serve()
+            if self._take_over(loaded):
+                self._serve(loaded)
                 return
-            self._check_own()
+            self._check_own(loaded.replica.chain)
             waits = True
 
     def _move(self, phase: Phase) -> None:
@@ -239,51 +245,46 @@ class Sequencer:
                 skipped=Counter(replica.skipped),
             )
 
-    def _drop(self) -> None:
-        """Lets go of everything that could still be on its way, and of what it was about."""
-        for each in (self._results, self._voice, self._replica, self._heartbeats):
-            if each is not None:
-                each.close()
-        self._results = self._voice = self._replica = self._heartbeats = self._decider = None
-
     # --- loading and standing by --------------------------------------------------------------------------------------
 
-    def _load(self) -> None:
-        """Replays the log to where it ends now, and makes ready what taking over needs."""
+    def _load(self, held: ExitStack) -> _Loaded:
+        """Replays the log to where it ends now, and makes ready what taking over needs; all of it is closed with ``held``."""
         self._move(Phase.LOADING)
         if self._served_epoch is not None:
             self._garbage.has_thrown_away()
-        heartbeats = self._heartbeats = HeartbeatListener(self._settings)
-        replica = self._replica = Replica(
+        heartbeats = HeartbeatListener(self._settings)
+        held.callback(heartbeats.close)
+        replica = Replica(
             self._settings,
             checkpoints=load_checkpoints(self._settings),
             on_skipped=lambda error: _logger.warning("a checkpoint is skipped: %s", error),
         )
+        held.callback(replica.close)
         for _ in replica.follow_to_end():
             heartbeats.listen()
         # What was decided during a long load would have to be replayed while nobody serves.
-        while self._caught_up() >= CAUGHT_UP_RECORDS and not self._stop.is_set():
+        while self._caught_up(replica, heartbeats) >= CAUGHT_UP_RECORDS and not self._stop.is_set():
             pass
         state = replica.state
         told = last_told(self._settings, state.log_id, state.partitions)
         firsts = first_proposals(self._settings, state.partitions)
-        self._caught_up()
+        self._caught_up(replica, heartbeats)
         check_told(self._settings, told, seq=replica.chain.seq)
         check_proposals(self._settings, firsts, _next_offsets(state))
         self._tell_of(replica)
         check_topics(self._settings, state.partitions)
         allow_proposal_bytes(self._settings, state.settings.proposal_bytes_max)
         batch_bytes_max = topic_message_bytes_max(self._settings, self._topics.results)
-        self._results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
-        self._voice = KafkaVoice(self._settings, batch_bytes_max=batch_bytes_max)
+        results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
+        held.callback(results.close)
+        voice = KafkaVoice(self._settings, batch_bytes_max=batch_bytes_max)
+        held.callback(voice.close)
         self._has_loaded = True
+        return _Loaded(heartbeats, replica, results, voice)
 
-    def _caught_up(self) -> int:
+    def _caught_up(self, replica: Replica, heartbeats: HeartbeatListener) -> int:
         """Replays what has come since the last look; how many records that was."""
-        replica, heartbeats, count = self._replica, self._heartbeats, 0
-        assert replica is not None
-        assert heartbeats is not None
-        epoch = replica.chain.epoch
+        count, epoch = 0, replica.chain.epoch
         for replayed in replica.follow_to_end():
             count += replayed
             heartbeats.listen()
@@ -291,12 +292,9 @@ class Sequencer:
             heartbeats.heard.took_over(self._settings.machine.now_s())
         return count
 
-    def _stand_by(self) -> None:
+    def _stand_by(self, replica: Replica, heartbeats: HeartbeatListener) -> None:
         """Replays along until the active sequencer has not been heard for too long."""
         self._move(Phase.STANDBY)
-        replica, heartbeats = self._replica, self._heartbeats
-        assert replica is not None
-        assert heartbeats is not None
         while not self._stop.is_set() and heartbeats.silent_s(replica.chain) < TAKEOVER_AFTER_S:
             epoch = replica.chain.epoch
             replica.follow(timeout_s=STANDBY_POLL_S)
@@ -306,7 +304,7 @@ class Sequencer:
 
     # --- taking over --------------------------------------------------------------------------------------------------
 
-    def _take_over(self) -> bool:
+    def _take_over(self, loaded: _Loaded) -> bool:
         """Appends a takeover and reads it back; False when another one was faster.
 
         Raises:
@@ -314,11 +312,8 @@ class Sequencer:
             FencedError: this one was active, and another one has taken over since.
         """
         self._move(Phase.TAKING_OVER)
-        replica, results, heartbeats = self._replica, self._results, self._heartbeats
-        assert replica is not None
-        assert results is not None
-        assert heartbeats is not None
-        self._check_own()
+        heartbeats, replica, results, _ = loaded
+        self._check_own(replica.chain)
         attempt = TakeoverAttempt(replica.chain, instance=self._settings.machine.unique(), now_ms=self._clock_ms())
         # Its report may get lost, and it may count all the same.
         self._instances.add(attempt.takeover.instance)
@@ -339,21 +334,16 @@ class Sequencer:
         heartbeats.heard.took_over(self._settings.machine.now_s())
         return False
 
-    def _check_own(self) -> None:
+    def _check_own(self, chain: ChainState) -> None:
         """Whoever was active and has loaded again may only follow itself."""
-        assert self._replica is not None
-        chain, served = self._replica.chain, self._served_epoch
+        served = self._served_epoch
         if served is not None and chain.epoch > served and chain.instance not in self._instances:
             raise FencedError(f"another sequencer has taken over (epoch {chain.epoch}) while this one was in doubt")
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
-    def _serve(self) -> None:
-        replica, results, voice, heartbeats = self._replica, self._results, self._voice, self._heartbeats
-        assert replica is not None
-        assert results is not None
-        assert voice is not None
-        assert heartbeats is not None
+    def _serve(self, loaded: _Loaded) -> None:
+        heartbeats, replica, results, voice = loaded
         chain, state, untold = replica.chain, replica.state, list(replica.untold)
         assert chain.instance is not None
         self._served_epoch = chain.epoch
@@ -368,7 +358,6 @@ class Sequencer:
         serving, telling = Serving(chain, replica.next_offset), Telling(replica.told)
         heartbeats.rest()
         replica.close()
-        self._replica = None
         made = spans() if self._traced else None
         traced = None if made is None else TracedResults(results, made, self._settings.log)
         on_message = None if traced is None else traced.begin
@@ -384,32 +373,29 @@ class Sequencer:
                 self._settings.batch_records_max, self._settings.batch_bytes_max, self._settings.batch_wait_ms / 1000
             ),
             decides_as_made=self._decides_as_made,
-            on_accepted=self._accepted,
+            on_accepted=partial(self._accepted, state),
         )
-        self._decider, self._allowed_bytes = decider, state.settings.proposal_bytes_max
+        self._allowed_bytes = state.settings.proposal_bytes_max
         self._garbage.has_loaded()
         try:
             active.tell_again(untold, self._refused)
             self._move(Phase.SERVING)
             while not self._stop.is_set():
                 active.step()
-            self._leave(active)
+            self._leave(active, voice)
         finally:
             proposals.close()
 
-    def _leave(self, active: Active) -> None:
+    def _leave(self, active: Active, voice: KafkaVoice) -> None:
         """Waits until all that was appended is told, and says so."""
         deadline = self._settings.machine.now_s() + LEAVE_TIMEOUT_S
         while not active.is_quiet and self._settings.machine.now_s() < deadline:
             active.settle()
         active.leave()
-        assert self._voice is not None
-        self._voice.flush(LEAVE_FLUSH_S)
+        voice.flush(LEAVE_FLUSH_S)
 
-    def _accepted(self, sent: SentBatch, batch: Batch) -> None:
-        assert self._decider is not None
+    def _accepted(self, state: SequencerState, sent: SentBatch, batch: Batch) -> None:
         self._doubt_pause_s = 0.0
-        state = self._decider.state
         if state.settings.proposal_bytes_max > self._allowed_bytes:
             self._allowed_bytes = state.settings.proposal_bytes_max
             allow_proposal_bytes(self._settings, self._allowed_bytes)

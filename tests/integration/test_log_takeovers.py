@@ -27,10 +27,11 @@ from commitlog.errors import FencedError
 from commitlog.log.chain import Skip
 from commitlog.log.codec import Takeover, decode_record, encode_takeover
 from commitlog.log.codec.records.headers import HEADERS
+from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.producing import KafkaResults
 from commitlog.log.publisher import Publisher
 from commitlog.log.reports import Report
-from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase, Sequencer
+from commitlog.log.sequencer import EXIT_FENCED, TAKEOVER_AFTER_S, Phase
 from commitlog.log.topics import topics_of
 
 OnReport = Callable[[int, Report], None]
@@ -69,15 +70,18 @@ def test_standby_when_the_active_one_is_killed_then_takes_over_and_not_before(se
     assert [outcome.epoch for outcome in all_outcomes(settings)] == [1, 1, 1, 1, 2]
 
 
-def test_heartbeats_when_it_serves_then_nobody_asks_for_its_own(settings: Settings) -> None:
-    with serving(settings) as active, serving(settings, standby=True) as standby:
-        assert _heard_partitions(active) == 0
-        assert _heard_partitions(standby) == 1
+def test_heartbeats_when_it_serves_then_nobody_asks_for_its_own(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listeners: list[HeartbeatListener] = []
 
+    def made(settings: Settings) -> HeartbeatListener:
+        listeners.append(HeartbeatListener(settings))
+        return listeners[-1]
 
-def _heard_partitions(sequencer: Sequencer) -> int:
-    assert sequencer._heartbeats is not None
-    return len(sequencer._heartbeats._consumer.assignment())
+    monkeypatch.setattr("commitlog.log.sequencer.HeartbeatListener", made)
+    with serving(settings), serving(settings, standby=True):
+        assert [len(each._consumer.assignment()) for each in listeners] == [0, 1]
 
 
 def test_fenced_when_it_comes_back_as_standby_then_the_new_one_goes_on(settings: Settings, ids: Ids) -> None:

@@ -107,13 +107,12 @@ def what_is_decided_outlives_doubt(patch: Patch) -> None:
     kept: dict[int, object] = {}
     real = sequencer.Sequencer._serve
 
-    def serve(self: sequencer.Sequencer) -> None:
+    def serve(self: sequencer.Sequencer, loaded: sequencer._Loaded) -> None:
         known = kept.get(id(self))
-        if known is not None and self._replica is not None:
-            self._replica._state = known  # type: ignore[assignment]
-        assert self._replica is not None
-        kept[id(self)] = self._replica.state
-        real(self)
+        if known is not None:
+            loaded.replica._state = known  # type: ignore[assignment]
+        kept[id(self)] = loaded.replica.state
+        real(self, loaded)
 
     patch.setattr(sequencer.Sequencer, "_serve", serve)
 
