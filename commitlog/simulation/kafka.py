@@ -180,6 +180,17 @@ class Answer:
         return self._found()
 
 
+class _Client:
+    """What a process reaches it by."""
+
+    def __init__(self, broker: Broker, machine: SimulatedMachine) -> None:
+        self._broker, self._machine = broker, machine
+
+    def list_topics(self, topic: str | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
+        self._broker.request(self._machine, timeout)
+        return self._broker.metadata()
+
+
 # --- producer ---------------------------------------------------------------------------------------------------------
 
 
@@ -193,7 +204,7 @@ class _Flying:
     deadline_s: float
 
 
-class Producer:
+class Producer(_Client):
     """What a process writes with; what it has sent may arrive when nobody hears of it any more.
 
     Attributes:
@@ -201,7 +212,7 @@ class Producer:
     """
 
     def __init__(self, broker: Broker, machine: SimulatedMachine, options: Mapping[str, Any]) -> None:
-        self._broker, self._machine = broker, machine
+        super().__init__(broker, machine)
         self._timeout_s = float(options.get("delivery.timeout.ms", 300_000)) / 1000
         self._reports: deque[tuple[_Flying, KafkaError | None, int | None]] = deque()
         self._on_its_way = 0
@@ -251,10 +262,6 @@ class Producer:
     def purge(self) -> None:
         self._is_heard = False
         self._machine.clients.remove(self)
-
-    def list_topics(self, topic: str | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
-        self._broker.request(self._machine, timeout)
-        return self._broker.metadata()
 
     def _arrive(self, flying: _Flying) -> None:
         broker, choices = self._broker, self._broker.choices
@@ -317,7 +324,7 @@ def _timed_out() -> KafkaError:
 # --- consumer ---------------------------------------------------------------------------------------------------------
 
 
-class Consumer:
+class Consumer(_Client):
     """What a process reads with.
 
     Attributes:
@@ -325,7 +332,7 @@ class Consumer:
     """
 
     def __init__(self, broker: Broker, machine: SimulatedMachine, options: Mapping[str, Any]) -> None:
-        self._broker, self._machine = broker, machine
+        super().__init__(broker, machine)
         self._tells_end = bool(options.get("enable.partition.eof", False))
         self._next: dict[tuple[str, int], int] = {}
         self._starts: dict[tuple[str, int], int] = {}
@@ -361,10 +368,6 @@ class Consumer:
         self._next.clear()
         if self in self._machine.clients:
             self._machine.clients.remove(self)
-
-    def list_topics(self, topic: str | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
-        self._broker.request(self._machine, timeout)
-        return self._broker.metadata()
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         self._machine.called()
@@ -419,15 +422,8 @@ class Consumer:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-class AdminClient:
+class AdminClient(_Client):
     """What a process asks about topics with."""
-
-    def __init__(self, broker: Broker, machine: SimulatedMachine) -> None:
-        self._broker, self._machine = broker, machine
-
-    def list_topics(self, topic: str | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
-        self._broker.request(self._machine, timeout)
-        return self._broker.metadata()
 
     def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec], request_timeout: float = REQUEST_TIMEOUT_S
