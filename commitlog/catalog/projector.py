@@ -315,8 +315,8 @@ class Session:
             cause = error
         _logger.warning(
             "outcomes %d to %d do not go into one SQL transaction (%s): they are split",
-            _seq_of(records[0]),
-            _seq_of(records[-1]),
+            records[0].seq,
+            records[-1].seq,
             plain(cause),
         )
         if self.position is not None:
@@ -340,7 +340,7 @@ class Session:
             self._check_position()
         if is_alone:
             if not isinstance(error, psycopg.Error):
-                _logger.error("projecting outcome %d failed", _seq_of(records[0]), exc_info=error)
+                _logger.error("projecting outcome %d failed", records[0].seq, exc_info=error)
             raise _projection_error(records[0], plain(error)) from error
 
     def _apply_together(self, records: list[ResultRecord], next_offset: int) -> None:
@@ -426,13 +426,13 @@ def _move(position: LogPosition, next_offset: int) -> Move:
 
 
 def _mileposts(records: Sequence[ResultRecord]) -> list[Milepost]:
-    return [_milepost(record) for record in records[-_seq_of(records[0]) % MILEPOST_EVERY :: MILEPOST_EVERY]]
+    return [_milepost(record) for record in records[-records[0].seq % MILEPOST_EVERY :: MILEPOST_EVERY]]
 
 
 def _milepost(record: ResultRecord) -> Milepost:
     value = record.value
-    seq, epoch, head = (value.seq, value.epoch, value.head_snapshot_id) if isinstance(value, Outcome) else (0, 0, 0)
-    return Milepost(seq, epoch, record.hash, record.offset, head)
+    epoch, head = (value.epoch, value.head_snapshot_id) if isinstance(value, Outcome) else (0, 0)
+    return Milepost(record.seq, epoch, record.hash, record.offset, head)
 
 
 @contextmanager
@@ -461,10 +461,6 @@ def _only_appends(value: Genesis | Outcome) -> bool:
     if value.verdict is not Verdict.COMMITTED or value.proposal is None:
         return True
     return all(change.kind is ChangeKind.APPEND for change in value.proposal.changes)
-
-
-def _seq_of(record: ResultRecord) -> int:
-    return record.value.seq if isinstance(record.value, Outcome) else 0
 
 
 def _projection_error(record: ResultRecord, detail: str) -> ProjectionError:

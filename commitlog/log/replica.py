@@ -35,7 +35,6 @@ from commitlog.log.results import (
     ResultsReader,
 )
 
-
 KnownT = TypeVar("KnownT")
 
 
@@ -197,7 +196,7 @@ class Replica:
         kept_back.extend(records)
         told = kept_back[-1].told if kept_back else 0
         due = []
-        while kept_back and _seq(kept_back[0]) <= told:
+        while kept_back and kept_back[0].seq <= told:
             due.append(kept_back.popleft())
         return due
 
@@ -213,7 +212,3 @@ class Replica:
 def _is_loss(error: LogIntegrityError) -> bool:
     """Whether it is more than a checkpoint that is older than what was trimmed."""
     return isinstance(error, LogLossError) and not isinstance(error, ResultsTrimmedError)
-
-
-def _seq(record: ResultRecord) -> int:
-    return record.outcome.seq if isinstance(record.value, Outcome) else 0

@@ -72,6 +72,11 @@ class ResultRecord(Record):
         self.traceparent: Final = traceparent
 
     @property
+    def seq(self) -> int:
+        """Its place in the log; 0 of the genesis."""
+        return self.value.seq if isinstance(self.value, Outcome) else 0
+
+    @property
     def outcome(self) -> Outcome:
         """The outcome, where the caller knows that it is no genesis."""
         assert isinstance(self.value, Outcome)
@@ -79,8 +84,8 @@ class ResultRecord(Record):
 
     def position_in(self, log_id: bytes) -> LogPosition:
         """The place of the record, to go on after it."""
-        seq, epoch = (self.value.seq, self.value.epoch) if isinstance(self.value, Outcome) else (0, 0)
-        return LogPosition(log_id, seq, epoch, self.hash, self.offset)
+        epoch = self.value.epoch if isinstance(self.value, Outcome) else 0
+        return LogPosition(log_id, self.seq, epoch, self.hash, self.offset)
 
 
 class ResultsReader:

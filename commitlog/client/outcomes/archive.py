@@ -206,11 +206,10 @@ def trimmed_results(noted: Trim) -> Iterator[ResultRecord]:
         LogIntegrityError: the archive does not hold that outcome, or is not seen from here.
     """
     for record in archived_results(noted.archive):
-        seq = 0 if isinstance(record.value, Genesis) else record.value.seq
-        if seq == noted.seq and record.hash != noted.hash:
+        if record.seq == noted.seq and record.hash != noted.hash:
             break
         yield record
-        if seq == noted.seq:
+        if record.seq == noted.seq:
             return
     raise LogIntegrityError(
         f"the archive at {noted.archive} does not hold outcome {noted.seq}, up to which was trimmed, or is not seen from this "

@@ -16,7 +16,7 @@ from commitlog.domain.state.replaying import replay
 from commitlog.errors import LogIntegrityError
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.genesis import require_genesis
-from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+from commitlog.log.results import LogPosition, ResultsReader
 
 
 class _Start(NamedTuple):
@@ -59,7 +59,7 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
     with start.reader as reader:
         for records in reader.read_to_end():
             for record in records:
-                last_seq = seq = seq_of(record)
+                last_seq = seq = record.seq
                 if seq <= applied_seq:
                     if isinstance(record.value, Genesis):
                         state = new_state(record.value)
@@ -72,11 +72,6 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
     fits = digest == applied_hash
     foreign = tuple(start.reader.foreign)
     return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms, foreign)
-
-
-def seq_of(record: ResultRecord) -> int:
-    """Which outcome a record holds; the genesis is before the first."""
-    return 0 if isinstance(record.value, Genesis) else record.value.seq
 
 
 def _start(settings: Settings, seq: int) -> _Start:

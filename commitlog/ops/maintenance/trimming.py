@@ -28,7 +28,6 @@ from commitlog.log.genesis import require_genesis
 from commitlog.log.results import ResultsReader
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
-from commitlog.ops.maintenance.log_side import seq_of
 
 
 class Need(NamedTuple):
@@ -130,7 +129,7 @@ def _checked(archive: str, seq_max: int, *, decided_before_ms: int) -> _Checked:
     ends = {position.seq: position for position in archived_ends(archive)}
     genesis, best, head, last = b"", None, 0, 0
     for record in archived_results(archive):
-        last = seq_of(record)
+        last = record.seq
         if isinstance(record.value, Genesis):
             genesis = record.raw
             continue
