@@ -208,13 +208,11 @@ def unguarded_tables(conn: Connection) -> list[str]:
 
 def _opens_later_tables(conn: Connection, role: str) -> bool:
     """Whether a role may use what this session's user makes later among our own tables."""
-    row = conn.execute(_OPENS_LATER_TABLES, (role,)).fetchone()
-    return row is not None and row[0] is True
+    return conn.execute(_OPENS_LATER_TABLES, (role,)).fetchone() == (True,)
 
 
 def _writers_read(conn: Connection) -> bool:
-    row = conn.execute(_WRITERS_READ, {"reader": READER_ROLE, "writer": WRITER_ROLE}).fetchone()
-    return row is not None and row[0] is True
+    return conn.execute(_WRITERS_READ, {"reader": READER_ROLE, "writer": WRITER_ROLE}).fetchone() == (True,)
 
 
 def membership(login: str, role: str) -> str:
@@ -240,8 +238,7 @@ def _closed_tables(conn: Connection, role: str) -> list[tuple[str, bool]]:
 
 
 def _create_role(conn: Connection, role: str) -> None:
-    may_create = conn.execute(_MAY_CREATE_ROLES).fetchone()
-    if may_create is None or not may_create[0]:
+    if conn.execute(_MAY_CREATE_ROLES).fetchone() != (True,):
         return
     try:
         with conn.transaction():

@@ -44,8 +44,7 @@ _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 def catalog_exists(conn: Connection, *, own: str = OWN_SCHEMA) -> bool:
     """Whether this database holds one of our catalogs."""
-    row = conn.execute("SELECT to_regclass(%s)", (f"{own}.catalog_version",)).fetchone()
-    return row is not None and row[0] is not None
+    return conn.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{own}.catalog_version",)).fetchone() == (True,)
 
 
 def create_catalog(
@@ -60,8 +59,7 @@ def create_catalog(
     conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
     if catalog_exists(conn, own=own):
         return False
-    row = conn.execute("SELECT to_regclass('ducklake_snapshot')").fetchone()
-    if row is not None and row[0] is not None:
+    if conn.execute("SELECT to_regclass('ducklake_snapshot') IS NOT NULL").fetchone() == (True,):
         raise CatalogMismatchError(
             "this database already holds a DuckLake catalog that commitlog did not make: use an empty database"
         )

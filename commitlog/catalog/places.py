@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from psycopg import sql
 
+from commitlog.catalog.query_statements import DATA_PATH
 from commitlog.catalog.writing import Connection
 from commitlog.domain.model.types import fold
 from commitlog.errors import CatalogMismatchError
 
-_DATA_PATH = sql.SQL("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL")
 _SCHEDULED = sql.SQL("""
     SELECT f.ctid::text, f.data_file_id, CASE WHEN f.path_is_relative THEN d.value || f.path ELSE f.path END,
            f.schedule_start
@@ -72,7 +72,7 @@ def _files(table: str, key: str) -> sql.Composed:
 
 def data_path(conn: Connection) -> str:
     """Where the lake's files are; ends with a slash."""
-    row = conn.execute(_DATA_PATH).fetchone()
+    row = conn.execute(DATA_PATH).fetchone()
     assert row is not None, "the catalog has no data_path"
     return str(row[0])
 

@@ -28,6 +28,7 @@ from commitlog.catalog.guard import install_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, ensure_readers_indexes, migrate
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, for_batches
+from commitlog.catalog.query_statements import DATA_PATH
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
 from commitlog.catalog.writing import Connection
 from commitlog.catalog.written import connected, meanwhile
@@ -264,7 +265,7 @@ class Rebuild:
 def _data_path(live: Connection) -> str | None:
     if not catalog_exists(live):
         return None
-    row = live.execute("SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL").fetchone()
+    row = live.execute(DATA_PATH).fetchone()
     return None if row is None else str(row[0])
 
 

@@ -187,9 +187,7 @@ class SqlCatalog:
         self.conn.execute("SELECT set_config('application_name', %s, false)", (who,))
 
     def take_turn(self) -> bool:
-        row = self.conn.execute(_TAKE_TURN, (self._own,)).fetchone()
-        assert row is not None
-        return bool(row[0])
+        return self.conn.execute(_TAKE_TURN, (self._own,)).fetchone() == (True,)
 
     def heeded(self) -> int | None:
         if not catalog_exists(self.conn, own=self._own):

@@ -98,8 +98,8 @@ class Tracker:
         assert row is not None, f"table {table_id} is not in the catalog"
         known = KnownTable(load_definition(row[0]), TableStatistics())
         known.rows_tables = [name for (name,) in read(_ROWS_TABLES, (table_id,)).fetchall()]
-        exists = read("SELECT to_regclass(%s)", (f"ducklake_inlined_delete_{table_id}",)).fetchone()
-        known.deletes_table_exists = exists is not None and exists[0] is not None
+        deletes_table = f"ducklake_inlined_delete_{table_id}"
+        known.deletes_table_exists = read("SELECT to_regclass(%s) IS NOT NULL", (deletes_table,)).fetchone() == (True,)
         self._read_statistics(table_id, known)
         return known
 
