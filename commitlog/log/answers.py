@@ -6,8 +6,8 @@ id may have been answered in between, and that is the one verdict too.
 There is no thread between what Kafka gives out and whoever waits for it: the first who waits reads, and tells all others what
 came for them; once it has its own answer, another of them goes on. Those who were told go on one after the other, each letting
 the next one through: all at once would wait for the interpreter's lock, and who waits for that wakes again and again to ask
-for it. Whoever is called back is so by a thread that waits for
-nothing itself, and while nobody reads: what is called may commit. Nothing here knows of Kafka.
+for it. Callbacks are made by a thread that waits for nothing itself, and while nobody reads, for what is called may commit.
+Nothing here knows of Kafka.
 """
 
 from __future__ import annotations

@@ -245,12 +245,10 @@ class Publisher:
         return self._own.last in self._unsent
 
     def _make_sender(self, *, linger_ms: int, timeout_s: float) -> Sender:
-        proposal_bytes_max = self.genesis.settings.proposal_bytes_max
-        topic = self._topics.proposals
         return Sender(
             self._settings,
-            topic,
-            proposal_bytes_max=proposal_bytes_max,
+            self._topics.proposals,
+            proposal_bytes_max=self.genesis.settings.proposal_bytes_max,
             linger_ms=linger_ms,
             timeout_s=_patience_s(timeout_s),
             delivery_timeout_s=self._delivery_timeout_s,
