@@ -16,6 +16,7 @@ from commitlog.client import CommitLog
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
+from commitlog.domain.model.named import named_by
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import (
     FencedError,
@@ -28,8 +29,6 @@ from commitlog.sites.beginning import Last, check_joined, nodes_of, open_writer,
 from commitlog.sites.contents_there import ContentsThere
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.proposing import id_for, in_runs, propose_ahead, propose_alone
-
-_OF_TABLES = (m.CreateTable, m.DropTable, m.RenameTable, m.AlterTable, m.Append, m.InsertRow, m.UpdateRow, m.DeleteRow)
 
 
 @dataclass(slots=True)
@@ -222,11 +221,7 @@ class Link:
 
 def last_changes(log: CommitLog, changes: Iterable[m.Change]) -> Iterator[str]:
     """What a log did last to the tables that some changes name: where these cannot be, that is what they met."""
-    names = dict.fromkeys(
-        TableName(change.schema, change.new_table if isinstance(change, m.RenameTable) else change.table)
-        for change in changes
-        if isinstance(change, _OF_TABLES)
-    )
+    names = dict.fromkeys(TableName(*named[-1]) for named in map(named_by, changes) if named)
     for name in names:
         for entry in log.history(1, table=str(name), verdict=m.Verdict.COMMITTED):
             kinds = ", ".join(dict.fromkeys(entry.change_kinds))

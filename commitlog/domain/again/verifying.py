@@ -13,6 +13,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import RowHandler, Rules, StatisticsDecoder
 from commitlog.domain.deciding.shortening import shortenings
+from commitlog.domain.model.named import named_by
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import TableState, new_state
 from commitlog.domain.state.replaying import replay
@@ -122,24 +123,13 @@ class Entities:
 def touched(proposal: m.Proposal) -> Iterator[str]:
     """The names that a proposal looks at, folded; ``schema.*`` for all of a schema."""
     for change in proposal.changes:
-        match change:
-            case m.DropSchema(schema=schema):
-                yield f"{fold(schema)}.*"
-            case m.RenameTable(schema=schema, table=table, new_table=new_table):
-                yield f"{fold(schema)}.{fold(table)}"
-                yield f"{fold(schema)}.{fold(new_table)}"
-            case m.CreateTable(schema=schema, table=table, foreign_keys=keys):
-                yield f"{fold(schema)}.{fold(table)}"
-                for key in keys:
-                    yield f"{fold(key.ref_schema)}.{fold(key.ref_table)}"
-            case m.CreateView(schema=schema, view=name) | m.ReplaceView(schema=schema, view=name):
-                yield f"{fold(schema)}.{fold(name)}"
-            case m.DropView(schema=schema, view=name):
-                yield f"{fold(schema)}.{fold(name)}"
-            case m.CreateSchema() | m.ExpireSnapshots() | m.Configure():
-                continue
-            case _:
-                yield f"{fold(change.schema)}.{fold(change.table)}"
+        named = [*named_by(change)]
+        if isinstance(change, m.CreateTable):
+            named += [(key.ref_schema, key.ref_table) for key in change.foreign_keys]
+        for schema, name in named:
+            yield f"{fold(schema)}.{fold(name)}"
+        if isinstance(change, m.DropSchema):
+            yield f"{fold(change.schema)}.*"
     for read in proposal.reads:
         read_name = read.name if isinstance(read, m.NameRead) else read.table
         yield f"{fold(read.schema)}.{'*' if read_name is None else fold(read_name)}"
