@@ -260,8 +260,7 @@ class ObjectProjection:
         self.buffer.add("ducklake_table", row)
         found = self.buffer.execute(_SCHEMA_NAME, (schema_id,)).fetchone()
         assert found is not None
-        quoted = ['"' + part.replace('"', '""') + '"' for part in (found[0], name)]
-        return "created_table:" + ".".join(quoted)
+        return f"created_table:{quoted_in_changes(found[0], name)}"
 
     def _write_comments(self, before: TableDefinition, after: TableDefinition) -> bool:
         changed = False
@@ -299,6 +298,11 @@ class ObjectProjection:
     def drop_view(self, view_id: int) -> None:
         self._end("view", "view_id", view_id)
         self.buffer.execute(_FORGET_NEVER_SEEN_VIEW, (view_id,))
+
+
+def quoted_in_changes(*names: str) -> str:
+    """A name, with that of its schema before it, as ``changes_made`` has it."""
+    return ".".join(['"' + name.replace('"', '""') + '"' for name in names])
 
 
 def _column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:

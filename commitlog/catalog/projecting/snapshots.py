@@ -17,7 +17,7 @@ from commitlog.catalog.copying import nothing
 from commitlog.catalog.projecting.expiry import ExpiryBySettings, expire
 from commitlog.catalog.projecting.files import FileProjection
 from commitlog.catalog.projecting.given_ids import NONE_GIVEN, AssignedIds, dropped_objects
-from commitlog.catalog.projecting.objects import ObjectProjection
+from commitlog.catalog.projecting.objects import ObjectProjection, quoted_in_changes
 from commitlog.catalog.projecting.rows import RowProjection, row_since_altered
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projecting.tracking import Tracker
@@ -156,11 +156,6 @@ def _indexable(name: str) -> str:
     return _escaped(name)[:NAME_LENGTH_LIMIT]
 
 
-def quote_change(name: str) -> str:
-    """A name as ``changes_made`` quotes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 class _ChangesetProjection:
     """One committed changeset."""
 
@@ -201,7 +196,7 @@ class _ChangesetProjection:
                 if effect.object_id not in doomed:
                     self.change_row(effect, image, made_before=True)
         for entry in self.objects.finish():
-            self.changes_made[entry] = None
+            self.note(entry)
         for table_id, row_id, then, full in self.late:
             now = self.tracker.table(table_id).definition
             self.rows.start(table_id, row_id, row_since_altered(then, now, full), self.snapshot_id)
@@ -237,7 +232,7 @@ class _ChangesetProjection:
     def create_schema(self, change: m.CreateSchema, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         self.objects.create_schema(effect.object_id, change.schema)
-        self.note(f"created_schema:{quote_change(change.schema)}")
+        self.note(f"created_schema:{quoted_in_changes(change.schema)}")
 
     def drop_schema(self, _: m.DropSchema, effect: m.Effect, __: int) -> None:
         assert effect.object_id is not None
@@ -251,7 +246,7 @@ class _ChangesetProjection:
     def create_table(self, change: m.CreateTable, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         self.objects.create_table(effect.object_id, change, next(iter(self.given.partitions), None))
-        self.note(f"created_table:{quote_change(change.schema)}.{quote_change(change.table)}")
+        self.note(f"created_table:{quoted_in_changes(change.schema, change.table)}")
 
     def drop_table(self, _: m.DropTable, effect: m.Effect, __: int) -> None:
         assert effect.object_id is not None
@@ -269,13 +264,13 @@ class _ChangesetProjection:
     def create_view(self, change: m.CreateView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         self.objects.create_view(effect.object_id, change.schema, change.view, change.sql, change.dialect)
-        self.note(f"created_view:{quote_change(change.schema)}.{quote_change(change.view)}")
+        self.note(f"created_view:{quoted_in_changes(change.schema, change.view)}")
 
     def replace_view(self, change: m.ReplaceView, effect: m.Effect, _: int) -> None:
         assert effect.object_id is not None
         self.objects.replace_view(effect.object_id, change.sql, change.dialect)
         self.note(f"dropped_view:{effect.object_id}")
-        self.note(f"created_view:{quote_change(change.schema)}.{quote_change(change.view)}")
+        self.note(f"created_view:{quoted_in_changes(change.schema, change.view)}")
 
     def drop_view(self, _: m.DropView, effect: m.Effect, __: int) -> None:
         assert effect.object_id is not None
