@@ -7,7 +7,7 @@ installed differs from one machine to the next, and two people who ask shall get
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
@@ -154,7 +154,7 @@ class _Court:
     def _why_not(self, variations: tuple[Variation, ...]) -> str | None:
         """What the refusal's own text does not say."""
         within = any(isinstance(each, TableRule | NarrowerReads | ListedFiles) for each in variations)
-        if within and self._is_old():
+        if within and self._proposal.base_snapshot_id < self._state.index_floor:
             return (
                 f"base {self._proposal.base_snapshot_id} is older than snapshot {self._state.index_floor}, back to which "
                 "the log remembers single files and rows, so only whole tables were compared"
@@ -162,9 +162,6 @@ class _Court:
         if variations == (NarrowerReads(()),):
             return "the statistics of the appended files tell them apart in no column"
         return None
-
-    def _is_old(self) -> bool:
-        return self._proposal.base_snapshot_id < self._state.index_floor
 
     def together(self, tried: Sequence[Alternative]) -> Alternative | None:
         """The first of the smallest combinations that passes, with one variation of a kind; None when none does."""
@@ -239,7 +236,7 @@ class _Court:
             coarser = {t: name for t, name in met.items() if _fineness(present[t]) < _fineness(granularity)}
             if coarser and not passed:
                 rules = OtherRules(granularity=granularity, tables=frozenset(coarser))
-                variation = TableRule(_sorted_names(coarser), rules)
+                variation = TableRule(tuple(sorted(coarser.values())), rules)
                 passed = self.judge((variation,)).passes is True
                 yield variation
 
@@ -248,7 +245,8 @@ class _Court:
         for policy in _SETTLING:
             others = {t: name for t, name in met.items() if self._state.policy_of(self._state.tables[t]) != policy}
             if others:
-                yield TableRule(_sorted_names(others), OtherRules(on_conflict=policy, tables=frozenset(others)))
+                rules = OtherRules(on_conflict=policy, tables=frozenset(others))
+                yield TableRule(tuple(sorted(others.values())), rules)
 
     def _tables_met(self, conflicts: Iterable[m.Conflict]) -> dict[int, tuple[str, str]]:
         """The tables in which changes of the proposal met something, with their names."""
@@ -274,25 +272,21 @@ def _varied(proposal: m.Proposal, variation: Variation) -> m.Proposal:
         case NarrowerReads(narrowings=found):
             conditions = {each.read: (each.predicate,) for each in found}
             return proposal.replace(
-                reads=tuple(_narrowed(read, conditions.get(n, ())) for n, read in _numbered(proposal))
+                reads=tuple(_narrowed(read, conditions.get(n, ())) for n, read in enumerate(proposal.reads))
             )
         case ListedFiles(reads=listed):
             return proposal.replace(
-                reads=tuple(_listing(read) if n in listed else read for n, read in _numbered(proposal))
+                reads=tuple(_listing(read) if n in listed else read for n, read in enumerate(proposal.reads))
             )
         case SnapshotIsolation():
             return proposal.replace(isolation=m.Isolation.SNAPSHOT)
         case Without(changes=changes, reads=reads):
             return proposal.replace(
                 changes=tuple(change for n, change in enumerate(proposal.changes) if n not in changes),
-                reads=tuple(read for n, read in _numbered(proposal) if n not in reads),
+                reads=tuple(read for n, read in enumerate(proposal.reads) if n not in reads),
             )
         case _:
             return proposal
-
-
-def _numbered(proposal: m.Proposal) -> Iterable[tuple[int, m.Read]]:
-    return enumerate(proposal.reads)
 
 
 def _narrowed(read: m.Read, conditions: tuple[m.Predicate, ...]) -> m.Read:
@@ -316,7 +310,3 @@ def _is_race_on_rows(conflict: m.Conflict) -> bool:
 
 def _fineness(granularity: m.Granularity) -> int:
     return list(m.Granularity).index(granularity)
-
-
-def _sorted_names(tables: Mapping[int, tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(tables.values()))
