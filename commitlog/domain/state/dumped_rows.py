@@ -80,14 +80,7 @@ def load_rows(plain: Plain, definition: TableDefinition) -> KeyedRows | None:
     for key, version_plain in plain["live"]:
         version = _load_version(version_plain)
         assert version is not None
-        rows.live[key] = version
-        rows.identify(key, version)
-        for holders, value in zip(rows.unique, version.unique, strict=True):
-            if value is not None:
-                holders[value] = key
-        for children, value in zip(rows.referring, version.references, strict=True):
-            if value is not None:
-                children.setdefault(value, set()).add(key)
+        rows.stand(key, version)
     for key, versions in plain["history"]:
         rows.history[key] = [KeyVersion(snapshot_id, _load_version(version)) for snapshot_id, version in versions]
     rows.row_touches.update((row_id, RowTouch(at, m.ChangeKind(kind))) for row_id, at, kind in plain["row_touches"])

@@ -508,19 +508,10 @@ class _Replay:
     def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: m.ChangeKind) -> None:
         """Take a row out of the live ones."""
         self.note_row(table, rows, key, None)
-        version = rows.live.pop(key)
-        rows.unidentify(key, version)
+        version = rows.fall(key)
         rows.inlined.discard(version.row_id)
         self.touch_row(rows, version.row_id, kind)
         self.state.keyed_rows -= 1
-        for holders, value in zip(rows.unique, version.unique, strict=True):
-            if value is not None and holders.get(value) == key:
-                del holders[value]
-        for children, value in zip(rows.referring, version.references, strict=True):
-            if value is not None:
-                children[value].discard(key)
-                if not children[value]:
-                    del children[value]
 
     def start_row(self, table: TableState, rows: KeyedRows, version: RowVersion, kind: m.ChangeKind) -> None:
         """Make a row live; one that stood under its key has been ended, and none is held back."""
@@ -528,19 +519,12 @@ class _Replay:
         key = key_of(table.definition, version.image)
         assert key not in rows.live
         self.note_row(table, rows, key, version)
-        rows.live[key] = version
         rows.sites.pop(key, None)
         rows.release(key)
-        rows.identify(key, version)
+        rows.stand(key, version)
         rows.inlined.add(version.row_id)
         self.touch_row(rows, version.row_id, kind)
         self.state.keyed_rows += 1
-        for holders, value in zip(rows.unique, version.unique, strict=True):
-            if value is not None:
-                holders[value] = key
-        for children, value in zip(rows.referring, version.references, strict=True):
-            if value is not None:
-                children.setdefault(value, set()).add(key)
 
     def flush(self, change: m.Flush, effect: m.Effect, _: int) -> None:
         table = self.table(effect)

@@ -170,6 +170,31 @@ class KeyedRows:
         """The empty rows of a new table; None when it has no primary key."""
         return KeyedRows(len(definition.unique), len(definition.foreign_keys)) if definition.keyed else None
 
+    def stand(self, key: str, version: RowVersion) -> None:
+        """Let a version stand under a key under which none does."""
+        self.live[key] = version
+        self.identify(key, version)
+        for holders, value in zip(self.unique, version.unique, strict=True):
+            if value is not None:
+                holders[value] = key
+        for children, value in zip(self.referring, version.references, strict=True):
+            if value is not None:
+                children.setdefault(value, set()).add(key)
+
+    def fall(self, key: str) -> RowVersion:
+        """Let the version that stands under a key stand no longer; which it was."""
+        version = self.live.pop(key)
+        self.unidentify(key, version)
+        for holders, value in zip(self.unique, version.unique, strict=True):
+            if value is not None and holders.get(value) == key:
+                del holders[value]
+        for children, value in zip(self.referring, version.references, strict=True):
+            if value is not None:
+                children[value].discard(key)
+                if not children[value]:
+                    del children[value]
+        return version
+
     def hold(self, key: str, version: RowVersion) -> None:
         """Keep a version that cannot stand now."""
         self.release(key)
