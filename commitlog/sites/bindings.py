@@ -60,7 +60,7 @@ class Bindings:
         return [(fold(of), fold(table)) for of, table, _ in self._tables() if fold(of) == schema]
 
     def is_dropped(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
-        """Whether the target has dropped what the maker of ``replicated`` knew by a table's name, and no other one has that."""
+        """Whether the target has dropped the table that the maker of ``replicated`` knew by a name which none has now."""
         if self._seen(name).meant:
             return False
         for ended_at in self._changed_by(name, _ENDING):
@@ -73,8 +73,8 @@ class Bindings:
         return self._target.contents().tables(self._target.wait_for_snapshot())
 
     def unknown(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
-        """The snapshot that gave a table's name, or that of one of its columns, to what the maker of ``replicated`` did not
-        know by it; None when there is none."""
+        """The snapshot since which a table's name, or a column's, means what the maker of ``replicated`` did not know by it;
+        None when it knew all."""
         seen = self._seen(name)
         if (replicated.node, columns) in seen.known_by:
             return None
@@ -161,8 +161,8 @@ class Bindings:
         return None if there is None else there.definition
 
     def _is_contained(self, snapshot_id: int, ticks: Mapping[str, int]) -> bool:
-        """Whether a snapshot of the target was known to who had taken over nodes before these ticks; one that is no longer
-        kept is from long ago."""
+        """Whether a node that had taken over others up to these ticks knew a snapshot of the target; one that is no longer kept
+        is from long ago."""
         maker = maker_of(self._target, self._target_node, snapshot_id)
         return maker is None or maker[1] < ticks.get(maker[0], 0)
 

@@ -1,6 +1,7 @@
-"""Contents of tables as another site is told them: of those without a primary key files are copied, or named where they are,
-and of tables that are left where they are nothing is told (rules.md 6). Nothing is told of what is gone there, and nothing, a
-definition neither, comes to what is another table or column there.
+"""How a source's changes to tables are said to its target (rules.md 6).
+
+Of tables that links leave where they are nothing is said, nor of what is gone at the target. Nothing, not even a definition,
+comes to what is another table or column there by now.
 
 Between sites a table without a primary key is append-only: what is appended at any of them comes to all. Where its property
 ``foreign_paths`` is true at the site that files are brought to, both see the same storage, and the files stay where they are;
