@@ -17,14 +17,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, cluster_of, make_admin
 from commitlog.log.topics import border_topics_of, relay_of, topics_of
 
 
@@ -166,13 +165,12 @@ def _wait_until_known(settings: Settings, bindings: Collection[AclBinding]) -> N
 
     The cluster's metadata name one of all brokers as the controller, by chance, and that one is asked for its rules.
     """
-    admin = make_admin(settings)
     deadline = settings.machine.now_s() + KNOWN_TIMEOUT_S
     knowing: set[int] = set()
     while True:
-        cluster = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+        cluster = cluster_of(settings)
         asked = cluster.controller_id
-        if asked not in knowing and set(bindings) <= set(_rules_told(settings, admin, _EVERY_RULE)):
+        if asked not in knowing and set(bindings) <= set(_rules_told(settings, _EVERY_RULE)):
             knowing.add(asked)
         unheard = cluster.brokers.keys() - knowing
         if not unheard:
@@ -184,8 +182,9 @@ def _wait_until_known(settings: Settings, bindings: Collection[AclBinding]) -> N
         settings.machine.sleep(0.02)
 
 
-def _rules_told(settings: Settings, admin: AdminClient, wanted: AclBindingFilter) -> Iterable[AclBinding]:
+def _rules_told(settings: Settings, wanted: AclBindingFilter) -> Iterable[AclBinding]:
     """Those of some rules that the broker which is asked has."""
+    admin = make_admin(settings)
     told: Iterable[AclBinding] = answered(
         settings, lambda: admin.describe_acls(wanted, request_timeout=REQUEST_TIMEOUT_S).result()
     )
@@ -208,7 +207,7 @@ def writers_of_results(settings: Settings) -> tuple[str, ...]:
         AclOperation.ANY,
         AclPermissionType.ALLOW,
     )
-    found = _rules_told(settings, make_admin(settings), wanted)
+    found = _rules_told(settings, wanted)
     writing = (AclOperation.WRITE, AclOperation.ALL)
     return tuple(sorted({str(each.principal) for each in found if each.operation in writing}))
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.errors import LogRefusedError, LogUnavailableError
@@ -225,6 +225,15 @@ def assign(settings: Settings, consumer: Consumer, starts: Sequence[TopicPartiti
     """
     know_topic(settings, consumer, starts[0].topic)
     consumer.assign([*starts])
+
+
+def cluster_of(settings: Settings) -> ClusterMetadata:
+    """What Kafka says of its brokers and topics now.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    return answered(settings, lambda: make_admin(settings).list_topics(timeout=REQUEST_TIMEOUT_S))
 
 
 def know_topic(

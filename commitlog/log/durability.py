@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import TopicCollection
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, cluster_of, make_admin
 from commitlog.log.topic_settings import REPLICAS, described, wanted_topics, wrong_settings
 from commitlog.log.topics import topics_of
 
@@ -39,11 +39,10 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
         LogRefusedError: a topic is not there, or may not be looked at.
         LogUnavailableError: no broker has answered.
     """
-    admin = make_admin(settings)
-    cluster = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+    cluster = cluster_of(settings)
     brokers, wanted = len(cluster.brokers), wanted_topics(settings.log, partitions, 0)
     # A service looks when it begins; they may have been set otherwise since.
-    wrong = wrong_settings(settings, admin, wanted)
+    wrong = wrong_settings(settings, wanted)
     found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
     for name, (count, _) in wanted.items():
         if name in cluster.topics and len(cluster.topics[name].partitions) != count:
@@ -55,7 +54,7 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
         advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"
         return [*found, Weakness(what, advice, is_note=True)]
     topics = topics_of(settings.log)
-    for name, values in described(settings, admin, (topics.proposals, topics.results)).items():
+    for name, values in described(settings, (topics.proposals, topics.results)).items():
         replicas = _replicas(settings, name)
         if replicas < REPLICAS:
             advice = f"reassign its partitions to {REPLICAS} replicas each (kafka-reassign-partitions.sh)"

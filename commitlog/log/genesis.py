@@ -21,7 +21,7 @@ from commitlog.errors import (
     ResultsTrimmedError,
 )
 from commitlog.log.codec import decode_record, encode_genesis
-from commitlog.log.connection import make_admin, ready_producer
+from commitlog.log.connection import ready_producer
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import check_topics, create_topics, partition_counts
 from commitlog.log.topics import topics_of
@@ -97,8 +97,7 @@ def _check_never_trimmed(settings: Settings) -> None:
 
 def find_genesis(settings: Settings) -> Genesis | None:
     """What the log is; None when there is no such log."""
-    counts = partition_counts(settings, make_admin(settings))
-    return read_genesis(settings) if topics_of(settings.log).results in counts else None
+    return read_genesis(settings) if topics_of(settings.log).results in partition_counts(settings) else None
 
 
 def _append_genesis(settings: Settings, genesis: Genesis) -> Genesis:

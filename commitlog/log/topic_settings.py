@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
-from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, make_admin
+from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, cluster_of, make_admin
 from commitlog.log.topics import topics_of
 
 OUTCOME_ROOM_BYTES = 64 * 1024
@@ -76,17 +76,18 @@ def ensure_topics(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, 
         ConfigurationError: one cannot be created.
         LogUnavailableError: no broker has answered.
     """
-    admin = make_admin(settings)
-    existing = partition_counts(settings, admin)
+    existing = partition_counts(settings)
     if wanted.keys() <= existing.keys():
         return
-    safe = _safe(settings, admin)
+    safe = _safe(settings)
     missing = [
         NewTopic(name, num_partitions=count, replication_factor=REPLICAS if safe else -1, config={**config, **safe})
         for name, (count, config) in wanted.items()
         if name not in existing
     ]
-    _create(settings, admin, missing)
+    for topic in missing:
+        _create_one(settings, topic)
+    _wait_until_visible(settings, [topic.topic for topic in missing])
 
 
 def create_trims_topic(settings: Settings) -> None:
@@ -94,20 +95,14 @@ def create_trims_topic(settings: Settings) -> None:
     ensure_topics(settings, {topics_of(settings.log).trims: (1, _FOR_EVER)})
 
 
-def _safe(settings: Settings, admin: AdminClient) -> dict[str, str]:
+def _safe(settings: Settings) -> dict[str, str]:
     """How topics are set where there are brokers enough to keep each record several times."""
-    brokers = len(answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers)
+    brokers = len(cluster_of(settings).brokers)
     return {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"} if brokers >= REPLICAS else {}
 
 
-def _create(settings: Settings, admin: AdminClient, topics: list[NewTopic]) -> None:
-    for topic in topics:
-        _create_one(settings, admin, topic)
-    _wait_until_visible(settings, admin, [topic.topic for topic in topics])
-
-
-def _create_one(settings: Settings, admin: AdminClient, topic: NewTopic) -> None:
-    name, machine = topic.topic, settings.machine
+def _create_one(settings: Settings, topic: NewTopic) -> None:
+    admin, name, machine = make_admin(settings), topic.topic, settings.machine
     deadline = machine.now_s() + VISIBLE_TIMEOUT_S
     while True:
         try:
@@ -123,10 +118,10 @@ def _create_one(settings: Settings, admin: AdminClient, topic: NewTopic) -> None
         machine.sleep(FENCED_PAUSE_S)
 
 
-def _wait_until_visible(settings: Settings, admin: AdminClient, names: list[str]) -> None:
+def _wait_until_visible(settings: Settings, names: list[str]) -> None:
     """Until every broker that can be asked knows the topics: the next request may be any one's."""
-    brokers = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).brokers.values()
-    admins = [admin]
+    brokers = cluster_of(settings).brokers.values()
+    admins = [make_admin(settings)]
     if len(brokers) > 1:
         admins = [make_admin(replace(settings, bootstrap_servers=f"{each.host}:{each.port}")) for each in brokers]
     deadline = settings.machine.now_s() + VISIBLE_TIMEOUT_S
@@ -147,10 +142,9 @@ def _all_lead(admin: AdminClient, names: list[str]) -> bool:
     return all(name in known and all(each.leader >= 0 for each in known[name].partitions.values()) for name in names)
 
 
-def partition_counts(settings: Settings, admin: AdminClient) -> dict[str, int]:
+def partition_counts(settings: Settings) -> dict[str, int]:
     """How many partitions each topic of the cluster has."""
-    metadata = answered(settings, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
-    return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+    return {name: len(topic.partitions) for name, topic in cluster_of(settings).topics.items()}
 
 
 def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 0) -> None:
@@ -160,9 +154,8 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
         ConfigurationError: which topic, what is wrong with it, and what to do.
         LogUnavailableError: no broker has answered.
     """
-    admin = make_admin(settings)
     wanted = wanted_topics(settings.log, partitions, proposal_bytes_max)
-    existing = partition_counts(settings, admin)
+    existing = partition_counts(settings)
     for name, (count, _) in wanted.items():
         if name not in existing:
             raise ConfigurationError(f"there is no topic {name}: `commitlog init` makes what is missing of a log")
@@ -171,7 +164,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
                 f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}, which "
                 "cannot be changed: docs/retention.md says how its topics are made as they were"
             )
-    if wrong := wrong_settings(settings, admin, wanted):
+    if wrong := wrong_settings(settings, wanted):
         raise ConfigurationError(f"{wrong[0].what}: {wrong[0].command}")
 
 
@@ -182,11 +175,9 @@ class WrongSetting(NamedTuple):
     command: str
 
 
-def wrong_settings(
-    settings: Settings, admin: AdminClient, wanted: Mapping[str, tuple[int, dict[str, str]]]
-) -> list[WrongSetting]:
+def wrong_settings(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, str]]]) -> list[WrongSetting]:
     """How topics are set otherwise than they must be; raises as `described`."""
-    found = described(settings, admin, wanted)
+    found = described(settings, wanted)
     return [wrong for name, given in found.items() for wrong in _wrong_settings(name, wanted[name][1], given)]
 
 
@@ -223,12 +214,11 @@ def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str,
 
     role: whose credentials may, where Kafka has rules.
     """
-    admin = make_admin(settings)
     sizes = {name: int(config["max.message.bytes"]) for name, (_, config) in wanted.items()}
-    narrow = _too_narrow(settings, admin, sizes)
+    narrow = _too_narrow(settings, sizes)
     if not narrow:
         return
-    changes = [_raised(name, sizes[name]) for name in narrow]
+    admin, changes = make_admin(settings), [_raised(name, sizes[name]) for name in narrow]
     try:
         answered(
             settings,
@@ -245,22 +235,22 @@ def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str,
         )
         raise LogRefusedError(settings.bootstrap_servers, error.code, detail=detail) from None
     deadline = settings.machine.now_s() + HEARD_TIMEOUT_S
-    while _too_narrow(settings, admin, sizes) and settings.machine.now_s() < deadline:
+    while _too_narrow(settings, sizes) and settings.machine.now_s() < deadline:
         settings.machine.sleep(HEARD_PAUSE_S)
 
 
-def _too_narrow(settings: Settings, admin: AdminClient, wanted: Mapping[str, int]) -> list[str]:
+def _too_narrow(settings: Settings, wanted: Mapping[str, int]) -> list[str]:
     """The topics that do not take messages of so many bytes."""
-    found = described(settings, admin, wanted)
+    found = described(settings, wanted)
     return [name for name, size in wanted.items() if int(found[name]["max.message.bytes"] or 0) < size]
 
 
-def described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
+def described(settings: Settings, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
     """The settings of topics; LogUnavailableError when no broker answers."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
 
     def ask() -> dict[str, dict[str, str | None]]:
-        futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
+        futures = make_admin(settings).describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
         return {
             str(resource.name): {key: entry.value for key, entry in future.result().items()}
             for resource, future in futures.items()
@@ -272,7 +262,7 @@ def described(settings: Settings, admin: AdminClient, names: Iterable[str]) -> d
 def topic_message_bytes_max(settings: Settings, topic: str) -> int:
     """The largest batch that a topic takes."""
     try:
-        return int(described(settings, make_admin(settings), [topic])[topic]["max.message.bytes"] or 0)
+        return int(described(settings, [topic])[topic]["max.message.bytes"] or 0)
     except LogRefusedError as error:
         raise ConfigurationError(f"the topic {topic} cannot be looked at: {error.detail}") from None
 

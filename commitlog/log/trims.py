@@ -38,7 +38,7 @@ def last_trim(settings: Settings) -> Trim | None:
         LogUnavailableError: no broker has answered.
     """
     topic = topics_of(settings.log).trims
-    if topic not in partition_counts(settings, make_admin(settings)):
+    if topic not in partition_counts(settings):
         return None
     firsts, ends = first_offsets(settings, topic, [0]), end_offsets(settings, topic, [0])
     notes = read_through(settings, topic, firsts, ends) if firsts[0] < ends[0] else ()

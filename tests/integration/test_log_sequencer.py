@@ -217,7 +217,7 @@ def test_proposal_when_the_broker_takes_none_of_its_time_then_unknown_and_says_t
     [altered] = make_admin(settings).incremental_alter_configs([late]).values()
     altered.result()
     wait_until(
-        lambda: described(settings, make_admin(settings), [topic])[topic]["message.timestamp.before.max.ms"] == "0",
+        lambda: described(settings, [topic])[topic]["message.timestamp.before.max.ms"] == "0",
         "the broker to know",
     )
     lingering = replace(settings, kafka={"linger.ms": "50"})

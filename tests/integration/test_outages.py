@@ -342,7 +342,7 @@ class Hours(Machine):
         self.time_s += max(seconds, 0.001)
 
 
-def settings_of(admin: JustStarting) -> Settings:
+def settings_of(admin: JustStarting | Fenced) -> Settings:
     """Whoever asks a broker by them asks this client."""
     machine = Hours()
     machine.kafka = SimpleNamespace(AdminClient=lambda _: admin)
@@ -403,12 +403,11 @@ class Fenced:
 
 
 def test_topic_when_brokers_are_not_let_in_yet_then_it_is_made_when_they_are() -> None:
-    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:1"), machine=Hours())
     fenced = "Unable to replicate the partition 1 time(s): All brokers are currently fenced"
-    topic_settings._create_one(settings, Fenced(20, fenced), NewTopic("t", 1))  # type: ignore[arg-type]
+    topic_settings._create_one(settings_of(Fenced(20, fenced)), NewTopic("t", 1))
     for never in (Fenced(1_000, fenced), Fenced(1, "only 1 broker(s) are registered")):
         with pytest.raises(ConfigurationError, match="the topic t cannot be created"):
-            topic_settings._create_one(settings, never, NewTopic("t", 1))  # type: ignore[arg-type]
+            topic_settings._create_one(settings_of(never), NewTopic("t", 1))
 
 
 def test_log_end_when_the_broker_is_away_then_it_does_not_refuse(

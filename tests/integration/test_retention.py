@@ -88,7 +88,7 @@ def delete_topics(settings: Settings, *topics: str) -> None:
     admin = make_admin(settings)
     for future in admin.delete_topics(list(topics)).values():
         future.result()
-    wait_until(lambda: not set(topics) & set(partition_counts(settings, admin)), "the topics are gone")
+    wait_until(lambda: not set(topics) & set(partition_counts(settings)), "the topics are gone")
 
 
 def first_offset(settings: Settings) -> int:
@@ -426,7 +426,7 @@ def test_partitions_when_some_were_added_then_a_backup_is_restored_into_topics_a
     decide(small, 3)
     topic = topics_of(small.log).proposals
     make_admin(small).create_partitions([NewPartitions(topic, 5)])[topic].result()
-    wait_until(lambda: partition_counts(small, make_admin(small))[topic] == 5, "the partitions are there")
+    wait_until(lambda: partition_counts(small)[topic] == 5, "the partitions are there")
     with pytest.raises(ConfigurationError, match=r"has 5 partitions, .* has 2, .*docs/retention\.md"), serving(small):
         pass
     check_backed_up_and_restored(small, archive)

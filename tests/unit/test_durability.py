@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from commitlog.config import Settings
-from commitlog.log import durability, topic_settings
+from commitlog.log import connection, durability, topic_settings
 from commitlog.log.durability import weaknesses
 
 GOOD = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
@@ -19,7 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A cluster: how many brokers, replicas of each partition, and the settings of the topics."""
     cluster: dict[str, Any] = {"brokers": 3, "replicas": [3, 3], "settings": GOOD, "topics": {}}
 
-    def described(_: Settings, __: object, names: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    def described(_: Settings, names: tuple[str, ...]) -> dict[str, dict[str, str]]:
         return dict.fromkeys(names, cluster["settings"])
 
     def topic() -> Plain:
@@ -31,7 +31,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             name: Plain(result=topic) for name in ("main.proposals", "main.results")
         },
     )
-    monkeypatch.setattr(durability, "make_admin", lambda settings: admin)
+    for each in (durability, connection):
+        monkeypatch.setattr(each, "make_admin", lambda settings: admin)
     for each in (durability, topic_settings):
         monkeypatch.setattr(each, "described", described)
     return cluster

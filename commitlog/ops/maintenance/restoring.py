@@ -22,7 +22,7 @@ from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.errors import ConfigurationError, LogUnavailableError
 from commitlog.log.checkpoint import forget_checkpoints
-from commitlog.log.connection import MESSAGE_BYTES_MAX, batch_bytes, end_offsets, make_admin, make_producer
+from commitlog.log.connection import MESSAGE_BYTES_MAX, batch_bytes, end_offsets, make_producer
 from commitlog.log.results import ResultRecord
 from commitlog.log.topic_settings import create_topics, partition_counts, topic_message_bytes_max
 from commitlog.log.topics import topics_of
@@ -77,7 +77,7 @@ def restore(
 
 def _check_empty(settings: Settings) -> None:
     """Raise ConfigurationError when there are records of the log."""
-    counts, topics = partition_counts(settings, make_admin(settings)), topics_of(settings.log)
+    counts, topics = partition_counts(settings), topics_of(settings.log)
     # What was told, too: of what the backup lacks it would speak as of a loss.
     for topic in (topics.results, topics.proposals, topics.receipts, topics.control, topics.trims):
         if topic in counts and any(end_offsets(settings, topic, range(counts[topic])).values()):

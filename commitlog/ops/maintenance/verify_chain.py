@@ -14,7 +14,6 @@ from commitlog.errors import ConfigurationError
 from commitlog.log.chain import LogPosition
 from commitlog.log.chain_walk import Break, ChainWalk, Witness
 from commitlog.log.checkpoint import load_checkpoints
-from commitlog.log.connection import make_admin
 from commitlog.log.genesis import require_genesis
 from commitlog.log.losses import last_told
 from commitlog.log.results import read_messages, results_end
@@ -73,7 +72,7 @@ def verify_chain(
     genesis, trim = require_genesis(settings), last_trim(settings)
     if archive is None and trim is not None:
         archive = trim.archive
-    partitions = partition_counts(settings, make_admin(settings))[topics_of(settings.log).proposals]
+    partitions = partition_counts(settings)[topics_of(settings.log).proposals]
     told_seq = max(last_told(settings, genesis.log_id, partitions))
     witnesses = [*_checkpoints(settings, genesis.log_id), *([] if expected is None else [expected])]
     if catalog:
