@@ -133,7 +133,9 @@ def _creation(state: SequencerState, table: TableState, columns: tuple[m.ColumnS
         columns=columns,
         primary_key=tuple(definition.names_of(definition.primary_key)),
         unique=tuple(tuple(definition.names_of(ids)) for ids in definition.unique),
-        foreign_keys=tuple(_reference(definition, each, state.tables[each.ref_table_id]) for each in definition.foreign_keys),
+        foreign_keys=tuple(
+            _reference(definition, each, state.tables[each.ref_table_id]) for each in definition.foreign_keys
+        ),
         properties=definition.properties,
     )
 
