@@ -93,7 +93,7 @@ class _Saying:
                 self._check_names(change.schema, change.table, _columns_in(change))
                 if isinstance(change, _Row):
                     change = self._without_gone(change, name)
-                yield self._of_files(change) if index in self._forwarded.of_files else change
+                yield self._of_files(change, index) if index in self._forwarded.of_files else change
                 continue
             if isinstance(change, m.CreateTable):
                 self._made[_name(change)] = change
@@ -197,14 +197,14 @@ class _Saying:
             self._left_out.add(_name(change))
             yield m.AlterTable(change.schema, change.table, _LEAVE_OUT)
 
-    def _of_files(self, change: _Contents) -> m.Change:
+    def _of_files(self, change: _Contents, index: int) -> m.Change:
         if isinstance(change, m.Delete):
             raise self._stopped(
                 _shown(change),
                 f"it takes rows out of table {_shown(change)}, which has no primary key: links bring what is appended to "
                 "such a table, and no deletes, updates or overwrites",
             )
-        return self._append(change, self._at_target(_name(change))) if isinstance(change, m.Append) else change
+        return self._append(change, index, self._at_target(_name(change))) if isinstance(change, m.Append) else change
 
     def _at_target(self, name: _Name) -> TableAt | None:
         """The table that something is brought to; None where this snapshot makes it, or there is none."""
@@ -212,16 +212,27 @@ class _Saying:
             return None
         return self._sites.target.access.table_at(*self._named_before.get(name, name), self._base)
 
-    def _at_source(self, change: m.Append) -> TableAt:
-        """The table as its files' paths, and the ids of their columns, were meant."""
-        for snapshot_id in (self._forwarded.snapshot_id, self._forwarded.snapshot_id - 1):
-            at = self._sites.source.access.table_at(change.schema, change.table, snapshot_id)
+    def _at_source(self, change: m.Append, index: int) -> TableAt:
+        """The table as its files' paths, and the ids of their columns, were meant: as it was before this snapshot, unless that
+        has made or altered it by then."""
+        name, at_end = _name(change), self._forwarded.snapshot_id
+        before = self._named_before.get(name, name), at_end - 1
+        after = self._named_at_end(name, index), at_end
+        is_altered = name in self._made or name in self._altered
+        for (schema, table), snapshot_id in (after, before) if is_altered else (before, after):
+            at = self._sites.source.access.table_at(schema, table, snapshot_id)
             if at is not None and at.path is not None:
                 return at
         raise self._stopped(_shown(change), f"where the files of table {_shown(change)} are is not known any more")
 
-    def _append(self, change: m.Append, there: TableAt | None) -> m.Append:
-        here, made = self._at_source(change), self._made.get(_name(change))
+    def _named_at_end(self, name: _Name, index: int) -> _Name:
+        for later in self._forwarded.changes[index + 1 :]:
+            if isinstance(later, m.RenameTable) and _name(later) == name:
+                name = name[0], fold(later.new_table)
+        return name
+
+    def _append(self, change: m.Append, index: int, there: TableAt | None) -> m.Append:
+        here, made = self._at_source(change, index), self._made.get(_name(change))
         definition = None if there is None else self._altered_there(change, there)
         if definition is not None:
             self._check_columns(change, here, definition)

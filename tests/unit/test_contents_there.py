@@ -159,6 +159,41 @@ def test_link_when_a_third_site_is_beyond_then_files_are_passed_on(
 
 
 def test_link_when_a_snapshot_came_through_a_site_that_left_a_table_out_then_the_same_files_have_the_same_names(
+def test_link_when_a_transaction_appends_and_swaps_names_then_the_files_come_to_the_same_table(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.next", {"w": "varchar", **COLUMNS})
+    append(a, 1)
+    with a.transaction() as tx:
+        tx.append("main.next", [{"id": 2, "v": "x", "w": "y"}])
+        tx.rename_table("main.t", "old")
+        tx.rename_table("main.next", "t")
+        tx.rename_table("main.old", "next")
+    bring(a, b)
+    for table in ("main.t", "main.next"):
+        rows = [log.table(table).scan().to_arrow().to_pylist() for log in (a, b)]
+        assert rows[0] == rows[1]
+    assert (ids(b), ids(b, "main.next")) == ([2], [1])
+
+
+def test_link_when_a_transaction_appends_and_alters_the_table_then_brings_both(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.append("main.t", [{"id": 1, "v": "x"}])
+        tx.alter("main.t").rename_column("v", "w")
+    with a.transaction() as tx:
+        tx.append("main.t", [{"id": 2, "w": "x"}])
+        tx.alter("main.t").drop_column("w").add_column("w", "varchar")
+    with a.transaction() as tx:
+        tx.alter("main.t").rename_column("w", "v")
+        tx.append("main.t", [{"id": 3, "v": "x"}])
+    bring(a, b)
+    rows = [sorted(map(str, log.table("main.t").scan().to_arrow().to_pylist())) for log in (a, b)]
+    assert rows[0] == rows[1]
+
+
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
     with a.transaction() as tx:
