@@ -94,6 +94,14 @@ def test_commit_when_it_is_unknown_and_then_nothing_can_be_sent_then_the_files_s
     assert rows(log) == ROWS
 
 
+def test_append_when_the_table_is_made_by_a_name_in_another_case_then_its_files_are_where_it_is(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("main.T", {"id": "int64"})
+        tx.append("Main.t", ROWS)
+    assert rows(log) == ROWS
+
+
 def test_commit_when_it_is_unknown_and_its_id_has_expired_then_the_first_answer_and_the_files_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ def table_after(
             altered.append(change)
         elif isinstance(change, m.CreateTable) and _same(name, change.schema, change.table):
             found = at_base(name) if change.if_not_exists else None
-            found = found or TableAt(define_new(change), new_path(name))
+            found = found or TableAt(define_new(change), new_path(TableName(change.schema, change.table)))
             break
     else:
         found = at_base(name)
