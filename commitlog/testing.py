@@ -178,8 +178,8 @@ class _InMemoryAccess:
             "DuckDB about what to_arrow() gives"
         )
 
-    def new_table_path(self, schema: str, table: str) -> str | None:
-        return self._contents.new_table_path(schema, table)
+    def new_table_path(self, schema: str, table: str, *, is_schema_new: bool = False) -> str | None:
+        return self._contents.new_table_path(schema, table, is_schema_new=is_schema_new)
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:
         return self._contents.live_files(table_id, paths)

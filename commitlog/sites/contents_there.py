@@ -77,6 +77,7 @@ class _Saying:
     def __init__(self, sites: ContentsThere, forwarded: Forwarded, base_snapshot_id: int) -> None:
         self._sites, self._forwarded, self._base = sites, forwarded, base_snapshot_id
         self._made: dict[_Name, m.CreateTable] = {}
+        self._schemas_made: dict[str, str] = {}
         self._named_before: dict[_Name, _Name] = {}
         self._altered: dict[_Name, list[m.Alteration]] = {}
         self._left_out: set[_Name] = set()
@@ -104,6 +105,8 @@ class _Saying:
             elif isinstance(change, _Defining):
                 yield from self._define(change)
                 continue
+            elif isinstance(change, m.CreateSchema) and not change.if_not_exists:
+                self._schemas_made[fold(change.schema)] = change.schema
             elif isinstance(change, m.DropSchema):
                 # The target may have dropped it, too; where it holds others, it says that it is not empty.
                 change = change.replace(if_exists=True, cascade=change.cascade and not self._holds_others(change))
@@ -253,7 +256,9 @@ class _Saying:
     def _folder(self, change: m.Append, made: m.CreateTable | None, there: TableAt | None) -> str:
         """Where the table's files are at the target."""
         if made is not None:
-            folder = self._sites.target.access.new_table_path(made.schema, made.table)
+            is_new = fold(made.schema) in self._schemas_made
+            schema = self._schemas_made.get(fold(made.schema), made.schema)
+            folder = self._sites.target.access.new_table_path(schema, made.table, is_schema_new=is_new)
         else:
             folder = None if there is None else there.path
         if folder is None:

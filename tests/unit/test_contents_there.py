@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -131,10 +132,26 @@ def test_link_when_one_transaction_makes_a_table_and_appends_then_its_files_are_
     assert ids(b, "main.u") == [1, 2]
 
 
-def test_link_when_a_schema_is_made_with_its_table_and_files_then_says_that_their_place_is_not_known(
+def test_link_when_a_schema_is_made_with_its_table_and_files_then_these_are_copied_to_where_they_will_be(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(a, 1, 2)
+    written = place_of(a)
+    folder = Path(a._memory._genesis.data_path) / "Sales" / "T"
+    folder.mkdir(parents=True)
+    shutil.copy(written, folder)
+    with a.transaction() as tx:
+        tx.create_schema("Sales")
+        tx.create_table("sales.T", COLUMNS)
+        tx.append("SALES.t", files=last_files(a))
+    bring(a, b)
+    assert ids(a, "sales.t") == ids(b, "sales.t") == [1, 2]
+
+
+def test_link_when_nobody_knows_where_the_files_of_a_new_table_will_be_then_says_so(
     a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(b._memory, "new_table_path", lambda *_: None)
+    monkeypatch.setattr(b._memory, "new_table_path", lambda *_, **__: None)
     with a.transaction() as tx:
         tx.create_table("main.u", COLUMNS)
         tx.append("main.u", [{"id": 1, "v": "x"}])
@@ -142,23 +159,6 @@ def test_link_when_a_schema_is_made_with_its_table_and_files_then_says_that_thei
         bring(a, b)
 
 
-def test_link_when_a_third_site_is_beyond_then_files_are_passed_on(
-    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
-) -> None:
-    append(a, 1)
-    with a.transaction() as tx:
-        tx.insert_row("main.t", {"id": 2, "v": "in no file"})
-    c = site("c")
-    bring(a, b)
-    assert bring(b, c).files == 1
-    append(c, 3)
-    bring(c, b)
-    bring(b, a)
-    assert ids(a) == ids(b) == ids(c) == [1, 2, 3]
-    assert bring(a, c).brought == 0
-
-
-def test_link_when_a_snapshot_came_through_a_site_that_left_a_table_out_then_the_same_files_have_the_same_names(
 def test_link_when_a_transaction_appends_and_swaps_names_then_the_files_come_to_the_same_table(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

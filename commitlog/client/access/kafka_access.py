@@ -272,12 +272,15 @@ class KafkaAccess:
     def reader_url(self) -> str:
         return self._settings.reader_url or self._settings.database_url
 
-    def new_table_path(self, schema: str, table: str) -> str | None:
+    def new_table_path(self, schema: str, table: str, *, is_schema_new: bool = False) -> str | None:
         """The projector names the folder of a plain name by it; of others nobody knows it before."""
         catalog = self.catalog()
         if not is_plain(table):
             return None
-        path = catalog.schema_path(schema, catalog.head_snapshot_id())
+        if is_schema_new:
+            path = f"{catalog.data_path()}{schema}/" if is_plain(schema) else None
+        else:
+            path = catalog.schema_path(schema, catalog.head_snapshot_id())
         return None if path is None else f"{path}{table}/"
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:

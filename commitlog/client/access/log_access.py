@@ -157,8 +157,9 @@ class LogAccess(Protocol):
         """
         ...
 
-    def new_table_path(self, schema: str, table: str) -> str | None:
-        """Where the files of a table will be that does not exist yet; None when that is not known."""
+    def new_table_path(self, schema: str, table: str, *, is_schema_new: bool = False) -> str | None:
+        """Where the files of a table will be that does not exist yet, nor its schema where that is new; None when that is not
+        known."""
         ...
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> Sequence[LiveFile]:

@@ -323,8 +323,15 @@ class MemoryContents:
             folder = path_of(first.name, str(object_uuid(self._genesis.log_id, "table", entry.table_id)))
             return CatalogTable(definition, holder.name, self._schema_path(holder) + folder)
 
-    def new_table_path(self, schema: str, table: str) -> str | None:
+    def column_ended(self, table_id: int, name: str) -> EndedColumn | None:
+        with self._lock:
+            return column_ended(self._definitions[table_id], name)
+
+    def new_table_path(self, schema: str, table: str, *, is_schema_new: bool = False) -> str | None:
         """Where the files of a table will be that does not exist yet; None where a real log does not know it either."""
+        if is_schema_new:
+            both_plain = is_plain(schema) and is_plain(table)
+            return f"{self._genesis.data_path}/{schema}/{table}/" if both_plain else None
         state = self._state()
         holder = state.schema_at(fold(schema), state.head_snapshot_id)
         return None if holder is None or not is_plain(table) else self._schema_path(holder) + table + "/"
