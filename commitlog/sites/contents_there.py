@@ -139,8 +139,8 @@ class _Saying:
         column, for rows come by the new name."""
         given = _names_given(self._altered.get(name, ()))
         for step in change.alterations:
-            is_renaming = step.op is m.AlterOp.RENAME_COLUMN
-            if is_renaming or step.name is None or fold(step.name) in given or not self._gone(name, (step.name,)):
+            named = tuple(each for each in _columns_of_step(step) if fold(each) not in given)
+            if step.op is m.AlterOp.RENAME_COLUMN or not self._gone(name, named):
                 yield step
                 given |= _names_given((step,))
 
@@ -359,8 +359,13 @@ def _columns_in(change: _OfTable) -> tuple[str, ...]:
     if isinstance(change, _Row):
         return tuple(change.row)
     steps = change.alterations if isinstance(change, m.AlterTable) else ()
-    named = (name for step in steps for name in (step.name, *(key.column for key in step.partition_by or ())))
-    return tuple(dict.fromkeys(name for name in named if name is not None))
+    return tuple(dict.fromkeys(name for step in steps for name in _columns_of_step(step)))
+
+
+def _columns_of_step(step: m.Alteration) -> Iterator[str]:
+    if step.name is not None:
+        yield step.name
+    yield from (key.column for key in step.partition_by or ())
 
 
 def _names_given(steps: Sequence[m.Alteration]) -> set[str]:

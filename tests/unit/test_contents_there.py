@@ -782,6 +782,22 @@ def test_link_when_names_were_given_by_snapshots_that_the_other_site_knew_then_g
     for log in (a, b):
         with log.transaction() as tx:
             tx.insert_row("main.k", {"id": 1 + (log is a), "v": "x", "w": "y"})
+def test_links_when_a_column_by_which_one_site_splits_was_dropped_at_the_other_then_go_on_once_it_splits_otherwise(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    alter(a, m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=(m.PartitionSpec("v"),)))
+    alter(b, m.Alteration(m.AlterOp.DROP_COLUMN, name="v"))
+    bring(a, b)
+    with pytest.raises(LinkStoppedError, match="a partition key"):
+        bring(b, a)
+    alter(a, m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=(m.PartitionSpec("id"),)))
+    bring(b, a)
+    bring(a, b)
+    [here, there] = [log.table("main.t").at().definition for log in (a, b)]
+    assert [each.name for each in here.columns] == [each.name for each in there.columns] == ["id"]
+    assert [each.column_id for each in there.partition_by] == [here.column("id").column_id]
+
+
     bring(a, b)
     bring(b, c)
     bring(b, a)
