@@ -51,6 +51,9 @@ TABLES_AT = sql.SQL("""
     AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s) ORDER BY 1, 2""")
 COLUMN_NAMES_EVER = sql.SQL("""
     SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = %s AND parent_column IS NULL""")
+COLUMN_ENDS = sql.SQL("""
+    SELECT column_name, column_id, begin_snapshot, end_snapshot FROM ducklake_column
+    WHERE table_id = %s AND parent_column IS NULL AND end_snapshot IS NOT NULL ORDER BY end_snapshot DESC""")
 COLUMN_TYPES_BEFORE = sql.SQL("""
     SELECT column_id, column_type, end_snapshot FROM ducklake_column c
     WHERE table_id = %s AND parent_column IS NULL AND begin_snapshot < end_snapshot AND EXISTS (

@@ -9,20 +9,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from commitlog.client import CommitLog
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import REPLICATED, TableDefinition
+from commitlog.domain.model.definitions import REPLICATED, EndedColumn, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.sites.kept import maker_of
 
 _Meant = tuple[str, tuple[int, int]]
 """A column's name, or none for the table's own, and which table and column that is."""
-_End = tuple[int, tuple[int, int]]
-"""The snapshot that took a name from a column, and which table and column that was."""
 _ENDING = frozenset({m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_SCHEMA, m.ChangeKind.RENAME_TABLE})
 _LOOKED_AT = 500
 
@@ -45,7 +42,7 @@ class Bindings:
         self._target, self._target_node = target, target_node
         self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
         self._now: dict[tuple[str, str], _Now] = {}
-        self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], _End | None] = {}
+        self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], EndedColumn | None] = {}
 
     def look_anew(self) -> None:
         """Ask the target again, for it may have changed what names mean."""
@@ -63,7 +60,7 @@ class Bindings:
         """Whether the target has dropped the table that the maker of ``replicated`` knew by a name which none has now."""
         if self._seen(name).meant:
             return False
-        for ended_at in self._changed_by(name, _ENDING):
+        for ended_at in self._ended(name):
             before = self._meant(name, ended_at - 1)
             if before and self._since(name, {("", before[""])}, ended_at - 1, replicated) is None:
                 return all(table_id != before[""][0] for _, _, table_id in self._tables())
@@ -111,34 +108,29 @@ class Bindings:
     def _is_gone(self, name: tuple[str, str], column: str, seen: _Now, replicated: m.Replicated) -> bool:
         key = name, column, frozenset(seen.meant.items())
         if key not in self._ends:
-            self._ends[key] = self._end_of(name, column, seen)
-        end = self._ends[key]
-        if end is None:
-            return False
-        ended_at, meant = end
+            self._ends[key] = self._end_of(column, seen)
+        end, ticks = self._ends[key], _ticks(replicated)
         return (
-            meant not in seen.meant.values()
-            and not self._is_contained(ended_at, _ticks(replicated))
-            and self._since(name, {(column, meant)}, ended_at - 1, replicated) is None
+            end is not None
+            and not self._is_contained(end.ended_at, ticks)
+            and (end.began_at < ticks.get(self._target_node, 0) or self._is_contained(end.began_at, ticks))
         )
 
-    def _end_of(self, name: tuple[str, str], column: str, seen: _Now) -> _End | None:
-        """Where the table lost its last column of a name that none has now; None when it never had one."""
-        for ended_at in self._changed_by(name, {m.ChangeKind.ALTER_TABLE}):
-            before = self._meant(name, ended_at - 1)
-            if before.get("") != seen.meant.get(""):
-                return None
-            if column in before:
-                return ended_at, before[column]
-        return None
+    def _end_of(self, column: str, seen: _Now) -> EndedColumn | None:
+        """The table's last column of a name that none has now; None when it never had one, or has that by another name."""
+        if not seen.meant:
+            return None
+        table_id, _ = seen.meant[""]
+        ended = self._target.contents().column_ended(table_id, column)
+        return None if ended is None or (table_id, ended.column_id) in seen.meant.values() else ended
 
-    def _changed_by(self, name: tuple[str, str], kinds: AbstractSet[m.ChangeKind]) -> Iterator[int]:
-        """The target's snapshots that changed a table by one of these kinds, the newest first."""
+    def _ended(self, name: tuple[str, str]) -> Iterator[int]:
+        """The target's snapshots that may have taken a name from a table, the newest first."""
         table, before = str(TableName(*name)), None
         while True:
             entries = self._target.history(_LOOKED_AT, before=before, table=table, verdict=m.Verdict.COMMITTED)
             for entry in entries:
-                if entry.snapshot_id is not None and not kinds.isdisjoint(entry.change_kinds):
+                if entry.snapshot_id is not None and not _ENDING.isdisjoint(entry.change_kinds):
                     yield entry.snapshot_id
             if len(entries) < _LOOKED_AT:
                 return

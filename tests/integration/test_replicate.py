@@ -213,3 +213,58 @@ def test_replicate_when_a_site_joins_then_is_told_what_there_is_and_goes_on(
 def found(log: CommitLog, table: str) -> list[dict[str, Any]]:
     log.wait_for_snapshot()
     return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+def test_replicate_when_a_join_dies_among_rows_of_files_then_goes_on_as_of_the_same_snapshot(
+    sites: dict[str, CommitLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.sites.join.ROWS_AT_ONCE", 1)
+    paris, tokyo = sites["paris"], sites["tokyo"]
+    paris.append("main.f", [{"id": 1}], create=True)
+    paris.append("main.f", [{"id": 2}])
+
+    class DiedError(Exception):
+        pass
+
+    def die(progress: JoinProgress) -> None:
+        if progress.told:
+            raise DiedError
+
+    with pytest.raises(DiedError):
+        Join(paris, tokyo).run(told=die)
+    paris.table("main.f").delete("id = 1")
+    with pytest.raises(ConfigurationError, match="has not been told everything"):
+        Link(paris, tokyo)
+    assert Join(paris, tokyo).run().told == 1
+    assert found(tokyo, "main.f") == [{"id": 1}, {"id": 2}]
+
+
+def test_replicate_when_a_table_is_left_where_it_is_after_what_was_brought_last_then_what_is_before_that_comes(
+    profiles: Path, sites: dict[str, CommitLog]
+) -> None:
+    paris, tokyo = sites["paris"], sites["tokyo"]
+    put(paris, 1, by="paris")
+    brought(profiles, "paris", "tokyo")
+    put(paris, 2, by="paris")
+    with paris.transaction() as tx:
+        tx.alter("main.k").set_property("replicated", "false")
+    put(paris, 3, by="paris")
+    assert brought(profiles, "paris", "tokyo")["left_out"] == 1
+    assert [row["id"] for row in rows(paris)] == [1, 2, 3]
+    assert [row["id"] for row in rows(tokyo)] == [1, 2]
+
+
+def test_replicate_when_a_column_was_dropped_there_and_that_snapshot_expired_then_rows_come_without_it(
+    profiles: Path, sites: dict[str, CommitLog]
+) -> None:
+    paris, tokyo = sites["paris"], sites["tokyo"]
+    brought(profiles, "paris", "tokyo")
+    put(paris, 1, by="paris")
+    with tokyo.transaction() as tx:
+        tx.alter("main.k").add_column("w", "varchar").drop_column("v")
+    with tokyo.transaction() as tx:
+        tx.expire_snapshots(tokyo.head_snapshot_id())
+    assert brought(profiles, "paris", "tokyo")["brought"] == 1
+    assert rows(tokyo) == [{"id": 1, "w": None}]
+    brought(profiles, "tokyo", "paris")
+    assert rows(paris) == rows(tokyo)
+
+

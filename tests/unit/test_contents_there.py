@@ -194,6 +194,23 @@ def test_link_when_a_transaction_appends_and_alters_the_table_then_brings_both(
     assert rows[0] == rows[1]
 
 
+def test_link_when_a_third_site_is_beyond_then_files_are_passed_on(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    append(a, 1)
+    with a.transaction() as tx:
+        tx.insert_row("main.t", {"id": 2, "v": "in no file"})
+    c = site("c")
+    bring(a, b)
+    assert bring(b, c).files == 1
+    append(c, 3)
+    bring(c, b)
+    bring(b, a)
+    assert ids(a) == ids(b) == ids(c) == [1, 2, 3]
+    assert bring(a, c).brought == 0
+
+
+def test_link_when_a_snapshot_came_through_a_site_that_left_a_table_out_then_the_same_files_have_the_same_names(
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
     with a.transaction() as tx:
@@ -703,6 +720,21 @@ def test_link_when_a_column_was_dropped_there_by_a_site_that_had_only_been_told_
     ]
 
 
+def test_link_when_a_column_was_dropped_there_before_its_table_got_another_name_then_rows_come_without_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    alter(b, m.Alteration(m.AlterOp.DROP_COLUMN, name="v"), table="k")
+    with a.transaction() as tx:
+        tx.rename_table("main.k", "n")
+    with a.transaction() as tx:
+        tx.insert_row("main.n", {"id": 1, "v": "x"})
+    assert bring(a, b).brought == 2
+    assert b.table("main.n").scan().to_arrow().to_pylist() == [{"id": 1}]
+
+
 @pytest.mark.parametrize("steps", [(adding("v"),), renamed(("w", "v"))], ids=["added", "renamed"])
 def test_link_when_a_transaction_gives_a_dropped_columns_name_anew_then_its_rows_come_with_the_values(
     a: InMemoryCommitLog, b: InMemoryCommitLog, steps: tuple[m.Alteration, ...]
@@ -750,6 +782,22 @@ def test_links_when_both_sites_dropped_a_column_then_both_go_on(
     assert [each.name for each in c.table("main.t").at().definition.columns] == [each.name for each in here.columns]
 
 
+def test_links_when_a_column_by_which_one_site_splits_was_dropped_at_the_other_then_go_on_once_it_splits_otherwise(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    alter(a, m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=(m.PartitionSpec("v"),)))
+    alter(b, m.Alteration(m.AlterOp.DROP_COLUMN, name="v"))
+    bring(a, b)
+    with pytest.raises(LinkStoppedError, match="a partition key"):
+        bring(b, a)
+    alter(a, m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=(m.PartitionSpec("id"),)))
+    bring(b, a)
+    bring(a, b)
+    [here, there] = [log.table("main.t").at().definition for log in (a, b)]
+    assert [each.name for each in here.columns] == [each.name for each in there.columns] == ["id"]
+    assert [each.column_id for each in there.partition_by] == [here.column("id").column_id]
+
+
 def test_link_when_a_column_is_another_one_by_now_that_may_be_there_by_another_name_then_the_target_refuses_its_rows(
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
@@ -782,22 +830,6 @@ def test_link_when_names_were_given_by_snapshots_that_the_other_site_knew_then_g
     for log in (a, b):
         with log.transaction() as tx:
             tx.insert_row("main.k", {"id": 1 + (log is a), "v": "x", "w": "y"})
-def test_links_when_a_column_by_which_one_site_splits_was_dropped_at_the_other_then_go_on_once_it_splits_otherwise(
-    a: InMemoryCommitLog, b: InMemoryCommitLog
-) -> None:
-    alter(a, m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=(m.PartitionSpec("v"),)))
-    alter(b, m.Alteration(m.AlterOp.DROP_COLUMN, name="v"))
-    bring(a, b)
-    with pytest.raises(LinkStoppedError, match="a partition key"):
-        bring(b, a)
-    alter(a, m.Alteration(m.AlterOp.SET_PARTITION_BY, partition_by=(m.PartitionSpec("id"),)))
-    bring(b, a)
-    bring(a, b)
-    [here, there] = [log.table("main.t").at().definition for log in (a, b)]
-    assert [each.name for each in here.columns] == [each.name for each in there.columns] == ["id"]
-    assert [each.column_id for each in there.partition_by] == [here.column("id").column_id]
-
-
     bring(a, b)
     bring(b, c)
     bring(b, a)

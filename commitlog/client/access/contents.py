@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
     from commitlog.catalog.taken_over import HeldRow
     from commitlog.domain.model import KnownNode, Predicate
+    from commitlog.domain.model.definitions import EndedColumn
     from commitlog.domain.model.nodes import Node
 
 
@@ -47,6 +48,8 @@ class Contents(Protocol):
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]: ...
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None: ...
+
+    def column_ended(self, table_id: int, name: str) -> EndedColumn | None: ...
 
     def files_at(
         self, table: CatalogTable, snapshot_id: int, *, where: Iterable[Predicate] = ()

@@ -20,13 +20,13 @@ from commitlog.catalog.table_changes import ChangedFile, ChangedRow
 from commitlog.catalog.taken_over import HeldRow
 from commitlog.client.access.history_entries import schemas_dropped
 from commitlog.client.access.memory_history import MemoryHistory
-from commitlog.client.access.memory_shapes import MemoryViews, shape_at
+from commitlog.client.access.memory_shapes import MemoryViews, column_ended, shape_at
 from commitlog.client.access.memory_sites import HeldRows
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import Column, TableDefinition, partition_text
+from commitlog.domain.model.definitions import Column, EndedColumn, TableDefinition, partition_text
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import fold

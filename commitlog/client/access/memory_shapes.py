@@ -1,10 +1,14 @@
-"""What there is at a snapshot of a log in memory, to be compared with another one."""
+"""What there is at a snapshot of a log in memory, to be compared with another one, and what there was before."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
 
 from commitlog.catalog.snapshot_diff import Named, Shape, TableShape, View
 from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import EndedColumn, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, ViewState
 
@@ -33,6 +37,20 @@ class MemoryViews:
                 _, dialect, text = next(query for query in queries if query[0] <= snapshot_id)
                 found[view.view_id] = View(Named(view.schema.name, view.name), dialect, text)
         return found
+
+
+def column_ended(versions: Sequence[tuple[int, TableDefinition]], name: str) -> EndedColumn | None:
+    """The last column with a name that the newest definition does not give."""
+    last: EndedColumn | None = None
+    for (began_at, definition), (ended_at, _) in reversed([*pairwise(versions)]):
+        column = definition.by_name.get(name)
+        if column is None:
+            continue
+        if last is None:
+            last = EndedColumn(column.column_id, began_at, ended_at)
+        elif (column.column_id, ended_at) == (last.column_id, last.began_at):
+            last = last._replace(began_at=began_at)
+    return last
 
 
 def shape_at(contents: Contents, state: SequencerState, views: MemoryViews, snapshot_id: int) -> Shape:

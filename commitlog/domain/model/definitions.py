@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -28,6 +28,14 @@ REPLICATED = "replicated"
 """The table property that, as "false", has links between sites leave a table where it is."""
 _BUCKET = re.compile(r"bucket\(([0-9]{1,9})\)")
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
+
+
+class EndedColumn(NamedTuple):
+    """A column, the snapshot that gave it a name, and the one that took that again."""
+
+    column_id: int
+    began_at: int
+    ended_at: int
 
 
 @mypyc_attr(acyclic=True)
