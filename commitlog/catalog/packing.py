@@ -37,7 +37,7 @@ TYPES: Final[dict[str, tuple[int, ...]]] = {
         _JSONB, _INT8, _TIME, _INT8, _INT4, _INT8,
     ),
     "refused_tables": (_INT8, _TEXT, _TEXT),
-    "taken_over": (_INT8, _TEXT, _INT8, _INT8, _TEXT, _INT8),
+    "taken_over": (_INT8, _TEXT, _INT8, _INT8),
     "mileposts": (_INT8, _INT8, _BYTEA, _INT8, _INT8),
     "flushed_rows": (_INT8, _INT8, _INT8, _INT8),
 }  # fmt: skip

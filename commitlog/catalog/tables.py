@@ -190,13 +190,10 @@ taken_over = Table(
     Column("node", Text, primary_key=True),
     Column("tick", BigInteger, nullable=False),
     Column("priority", BigInteger, nullable=False),
-    Column("link", Text, nullable=False),
-    Column("link_snapshot_id", BigInteger),
     Index("taken_over_by_tick", "node", "tick"),
-    Index("taken_over_by_link", "link", "link_snapshot_id"),
 )
 """Which snapshots of other nodes came by which outcome, also a second time: before any outcome, the highest ``tick`` of a
-node is what the log has of it. ``link_snapshot_id``: of the log that the link reads, which may have passed it on."""
+node is what the log has of it."""
 
 table_definitions = Table(
     "table_definitions",

@@ -31,8 +31,8 @@ DIGEST: LiteralString = """
 _OWN_NODE = sql.SQL("SELECT name, priority FROM commitlog.own_node")
 _DIGEST = sql.SQL(DIGEST).format(own=sql.Identifier("commitlog"), before=sql.Placeholder())
 _LAST_BY = sql.SQL("""
-    SELECT link_snapshot_id, seq FROM commitlog.taken_over WHERE link = %s AND link_snapshot_id IS NOT NULL
-    ORDER BY link_snapshot_id DESC LIMIT 1""")
+    SELECT writer_seq, seq FROM commitlog.outcomes
+    WHERE writer_id = %s AND verdict = 'COMMITTED' AND writer_seq IS NOT NULL ORDER BY writer_seq DESC LIMIT 1""")
 _TAKEN_OVER_BY = sql.SQL("SELECT min(seq) FROM commitlog.taken_over WHERE node = %s AND tick = %s")
 _HELD = sql.SQL("""
     SELECT held_since, seq, kind, schema_name, table_name, row_key, row, met_row FROM commitlog.divergent_rows

@@ -22,7 +22,15 @@ from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
 from commitlog.errors import ConfigurationError, LinkStoppedError, ProposalTooLargeError
-from commitlog.sites.beginning import JoinProgress, begun_join, next_tick_after, nodes_of, open_writer, writer_id_of
+from commitlog.sites.beginning import (
+    JoinProgress,
+    begun_join,
+    check_joined,
+    next_tick_after,
+    nodes_of,
+    open_writer,
+    writer_id_of,
+)
 from commitlog.sites.joining import JOIN, NAMED_BY, Said, replicated_tables, told_to_joiner
 from commitlog.sites.kept import maker_of
 from commitlog.sites.proposing import in_runs, propose_ahead, propose_alone
@@ -51,7 +59,9 @@ class Join:
         self._node, new = nodes_of(source, target)
         begun = begun_join(target)
         self._known = {name: known.tick for name, known in target.access.digest().items()}
-        if self._known and (begun is None or begun.source != self._node.name):
+        if begun is not None and begun.source != self._node.name:
+            check_joined(target)  # It says who goes on.
+        if begun is None and self._known:
             raise ConfigurationError(
                 f"site {new.name} has taken over snapshots of {', '.join(sorted(self._known))} already: a link brings it what "
                 "is new; only a site with an empty log joins"

@@ -143,6 +143,9 @@ def test_sites_when_others_are_taken_over_then_lists_how_far_and_knows_it_of_any
         assert catalog.digest() == lake.log.state.digest
         assert catalog.digest(before) == {"b": KnownNode("b", 5, 2)}
         assert catalog.last_by("link:none") is None
+        # What a site that made nothing tells one that joins is no snapshot of its own.
+        lake.commit({"kind": "CREATE_SCHEMA", "schema": "s"}, writer_id="link:b", writer_seq=7)
+        assert catalog.last_by("link:b") == (7, lake.log.state.next_seq - 1)
         assert (catalog.taken_over_by("b", 4), catalog.taken_over_by("b", 5)) == (before - 1, None)
 
 

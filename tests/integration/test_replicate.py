@@ -19,10 +19,14 @@ from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
+from commitlog.errors import ConfigurationError
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 from commitlog.ops.service.links import link_healths
+from commitlog.sites.beginning import JoinProgress
+from commitlog.sites.join import Join
+from commitlog.sites.link import Link
 
 COMMITLOG = (sys.executable, "-c", "from commitlog.ops.cli import main; main()")
 SITES = ("paris", "tokyo")
@@ -210,9 +214,6 @@ def test_replicate_when_a_site_joins_then_is_told_what_there_is_and_goes_on(
         ]
 
 
-def found(log: CommitLog, table: str) -> list[dict[str, Any]]:
-    log.wait_for_snapshot()
-    return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
 def test_replicate_when_a_join_dies_among_rows_of_files_then_goes_on_as_of_the_same_snapshot(
     sites: dict[str, CommitLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,3 +269,6 @@ def test_replicate_when_a_column_was_dropped_there_and_that_snapshot_expired_the
     assert rows(paris) == rows(tokyo)
 
 
+def found(log: CommitLog, table: str) -> list[dict[str, Any]]:
+    log.wait_for_snapshot()
+    return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])

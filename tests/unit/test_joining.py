@@ -229,6 +229,28 @@ def test_join_when_it_dies_in_between_then_goes_on_as_of_the_same_snapshot(
     assert rows(late) == rows(a) == [row(1, "a"), row(2, "a knows b's")]
 
 
+def test_join_when_it_dies_before_any_row_was_told_then_no_other_site_goes_on_with_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    late = site("c", 3)
+
+    class DiedError(Exception):
+        pass
+
+    def die(_: object) -> None:
+        raise DiedError
+
+    with pytest.raises(DiedError):
+        Join(a, late).run(told=die)
+    with pytest.raises(ConfigurationError, match="begin the join from a again"):
+        Join(b, late)
+    put(a, row(1, "a"))
+    Join(a, late).run()
+    assert rows(late) == []
+    converge([a, b, late])
+    assert rows(late) == [row(1, "a")]
+
+
 def rows_or_none(log: InMemoryCommitLog) -> list[dict[str, Any]]:
     return rows(log) if "main.k" in log.tables() else []
 

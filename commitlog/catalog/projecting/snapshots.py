@@ -85,9 +85,7 @@ class Projection:
             if outcome.verdict is m.Verdict.COMMITTED:
                 _ChangesetProjection(self, outcome).run()
                 if outcome.proposal is not None and outcome.proposal.replicated is not None:
-                    self.buffer.add(
-                        "taken_over", taken_over_row(outcome.seq, outcome.proposal, outcome.proposal.replicated)
-                    )
+                    self.buffer.add("taken_over", taken_over_row(outcome.seq, outcome.proposal.replicated))
                 assert outcome.snapshot_id is not None
                 assert outcome.snapshot_time_us is not None
                 self.expiry.after(outcome.snapshot_id, outcome.snapshot_time_us)
@@ -122,10 +120,10 @@ def outcome_row(outcome: m.Outcome) -> tuple[Any, ...]:
     )
 
 
-def taken_over_row(seq: int, proposal: m.Proposal, came: m.Replicated) -> tuple[Any, ...]:
+def taken_over_row(seq: int, came: m.Replicated) -> tuple[Any, ...]:
     """The row of ``commitlog.taken_over`` of one outcome."""
     [priority] = [known.priority for known in came.digest if known.node == came.node]
-    return (seq, came.node, came.tick, priority, proposal.writer_id, proposal.writer_seq)
+    return (seq, came.node, came.tick, priority)
 
 
 def refused_tables(seq: int, changes: Sequence[m.Change]) -> list[tuple[int, str, str]]:
