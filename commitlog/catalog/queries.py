@@ -271,9 +271,12 @@ class Catalog(CatalogReader):
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
         """A table as of a snapshot; None when there is none of that name."""
         for found in self._select(statements.TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
-            table_id, table_name, schema_id, schema_name, path, stored, columns, partitions = found
+            table_id, table_name, schema_id, schema_name, path, stored, left_since, columns, partitions = found
             if fold(table_name) == fold(table) and fold(schema_name) == fold(schema):
                 now = load_definition(stored)
+                properties = dict(now.properties)
+                if left_since is not None and left_since > snapshot_id:
+                    del properties[REPLICATED]
                 definition = TableDefinition(
                     table_id=table_id,
                     schema_id=schema_id,
@@ -286,7 +289,7 @@ class Catalog(CatalogReader):
                     partition_id=partitions[0][0] if partitions else None,
                     partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
                     comment=now.comment,
-                    properties=now.properties,
+                    properties=properties,
                 )
                 return CatalogTable(definition, schema_name, path)
         return None
@@ -303,9 +306,6 @@ class Catalog(CatalogReader):
             found.setdefault(fold(name), set()).add(column_id)
         return {name: frozenset(ids) for name, ids in found.items()}
 
-    def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
-        """The types that top-level columns of the table had before others, by column id, each with the snapshot that ended it,
-        earlier ones first."""
     def column_ended(self, table_id: int, name: str) -> EndedColumn | None:
         """The last top-level column of the table that had a (folded) name and has it no longer; None when there is none."""
         last: EndedColumn | None = None
@@ -318,6 +318,9 @@ class Catalog(CatalogReader):
                 last = last._replace(began_at=began_at)
         return last
 
+    def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
+        """The types that top-level columns of the table had before others, by column id, each with the snapshot that ended it,
+        earlier ones first."""
         return [(*row,) for row in self._select(statements.COLUMN_TYPES_BEFORE, (table_id,))]
 
     # --- contents -----------------------------------------------------------------------------------------------------

@@ -200,8 +200,10 @@ table_definitions = Table(
     OWN,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
     Column("definition", JSONB, nullable=False),
+    Column("left_since", BigInteger),
 )
-"""What DuckLake has no place for: keys, properties, the next column id."""
+"""What DuckLake has no place for: keys, properties, the next column id, as of the last snapshot. ``left_since``: which one had
+links between sites leave the table where it is; NULL where none did, or the one that made it."""
 
 flushed_rows = Table(
     "flushed_rows",

@@ -17,10 +17,10 @@ from commitlog.domain.state.dumping import dump_definition, load_definition
 TABLES_KNOWN_MAX = 20_000
 """More are forgotten between two batches, and read again when they are touched."""
 
-_DEFINITION = sql.SQL("SELECT definition FROM {own}.table_definitions WHERE table_id = %s")
+_DEFINITION = sql.SQL("SELECT definition, left_since FROM {own}.table_definitions WHERE table_id = %s")
 _STORE_DEFINITION = sql.SQL("""
-    INSERT INTO {own}.table_definitions VALUES (%s, %s)
-    ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition""")
+    INSERT INTO {own}.table_definitions VALUES (%s, %s, %s)
+    ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition, left_since = excluded.left_since""")
 _ROWS_TABLES = sql.SQL(
     "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version"
 )
@@ -35,8 +35,9 @@ _BOUNDS = sql.SQL("""
 class KnownTable:
     """A table as the catalog has it after what was projected so far.
 
-    rows_table: the inlined data table of the newest schema version; all of them are in ``rows_tables``.
-    leaves: what holds values; those that statistics may name are in ``named_leaves``.
+    rows_table: the inlined data table of the newest schema version; all of them are in ``rows_tables``. left_since: the
+    snapshot that had links leave it where it is; None where none did, or the one that made it. leaves: what holds values; those
+    that statistics may name are in ``named_leaves``.
     """
 
     definition: TableDefinition
@@ -45,6 +46,7 @@ class KnownTable:
     leaves: list[Column] = field(default_factory=list)
     named_leaves: dict[str, Column] = field(default_factory=dict)
     deletes_table_exists: bool = False
+    left_since: int | None = None
     dirty: bool = False
 
 
@@ -86,7 +88,7 @@ class Tracker:
         if known is None:
             return
         if table_id in self._definitions_changed:
-            self._store_definition(known.definition)
+            self._store_definition(known)
         self._store_statistics(known)
         self._touched.discard(table_id)
         self._definitions_changed.discard(table_id)
@@ -96,7 +98,7 @@ class Tracker:
         read = self.buffer.read
         row = read(_DEFINITION.format(own=self.buffer.own), (table_id,)).fetchone()
         assert row is not None, f"table {table_id} is not in the catalog"
-        known = KnownTable(load_definition(row[0]), TableStatistics())
+        known = KnownTable(load_definition(row[0]), TableStatistics(), left_since=row[1])
         known.rows_tables = [name for (name,) in read(_ROWS_TABLES, (table_id,)).fetchall()]
         deletes_table = f"ducklake_inlined_delete_{table_id}"
         known.deletes_table_exists = read("SELECT to_regclass(%s) IS NOT NULL", (deletes_table,)).fetchone() == (True,)
@@ -144,7 +146,7 @@ class Tracker:
     def store(self) -> None:
         """Have the statistics of touched tables and the definitions that changed written."""
         for table_id in sorted(self._definitions_changed):
-            self._store_definition(self._tables[table_id].definition)
+            self._store_definition(self._tables[table_id])
         for table_id in sorted(self._touched):
             self._store_statistics(self._tables[table_id])
         self._definitions_changed.clear()
@@ -152,8 +154,9 @@ class Tracker:
         if len(self._tables) > TABLES_KNOWN_MAX:
             self._tables.clear()
 
-    def _store_definition(self, definition: TableDefinition) -> None:
-        row = (definition.table_id, Jsonb(dump_definition(definition)))
+    def _store_definition(self, known: KnownTable) -> None:
+        definition = known.definition
+        row = (definition.table_id, Jsonb(dump_definition(definition)), known.left_since)
         self.buffer.execute(_STORE_DEFINITION.format(own=self.buffer.own), row)
 
     def _store_statistics(self, known: KnownTable) -> None:
