@@ -208,6 +208,26 @@ def test_change_of_a_definition_when_a_link_brings_it_then_is_made_once(log: Dec
     log.check_replay()
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "SET_PARTITION_BY", "partition_by": [{"column": "v", "transform": "identity"}]},
+        {"op": "SET_NULLABLE", "name": "v", "nullable": False},
+        {"op": "ADD_COLUMN", "column": {"name": "n", "type": "int64", "nullable": False}},
+    ],
+)
+def test_alteration_when_rows_were_written_here_since_its_base_then_is_made_all_the_same(
+    log: DecidedLog, step: dict[str, Any]
+) -> None:
+    base = log.head
+    log.commit(insert(id=2, v="a5"))
+    altering = alter(step["op"], "k", **{name: value for name, value in step.items() if name != "op"})
+    log.refused("CONFLICT", altering, base=base)
+    came = {"node": "b", "tick": 7, "digest": [{"node": "b", "tick": 0, "priority": 2}], "displaced": []}
+    outcome = log.propose(altering, base=base, replicated=came)
+    assert outcome.snapshot_id is not None, outcome.detail
+
+
 def test_column_when_two_sites_widen_it_then_the_widest_stands_and_what_is_no_widening_is_refused() -> None:
     log = DecidedLog()
     log.commit(node("a", 1))

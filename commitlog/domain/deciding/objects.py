@@ -246,7 +246,8 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
             plan.bounds.count_bucket_values(altered.unknown_buckets(None) * len(table.live_files))
         if given := range(definition.next_column_id, altered.next_column_id):
             plan.ids.columns(tuple(given))
-    constrains = any(_constrains_rows(step) for step in change.alterations)
+    # Who altered it at another site has seen no row that was written here, whatever the base.
+    constrains = plan.arrival is None and any(_constrains_rows(step) for step in change.alterations)
     return m.Effect(table.table_id), Footprint(index, change.kind, entry=table, constrains_rows=constrains)
 
 
