@@ -19,7 +19,7 @@ from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.contents_there import same_but_for_files
-from commitlog.sites.forwarding import Source
+from commitlog.sites.forwarding import OWN_KINDS, Source
 from commitlog.sites.joining import HAS_ALL, JOIN
 from commitlog.sites.kept import outcome_if_kept
 from commitlog.sites.proposing import may_bring
@@ -81,8 +81,9 @@ def begun_join(target: CommitLog) -> JoinProgress | None:
     last = target.access.last_by(JOIN)
     if last is None:
         return None
-    outcome = target.access.outcome_at(last.seq)
-    assert outcome is not None
+    outcome = outcome_if_kept(target, last.seq)
+    if outcome is None:
+        return None  # It was archived, and so long ago ended.
     assert outcome.proposal is not None
     begun = json.loads(outcome.proposal.extra or "{}")
     source = str(begun["site"])
@@ -173,10 +174,14 @@ def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:
         for entry in entries:
             if entry.writer_id is None or entry.writer_id == JOIN or entry.writer_id.startswith(_LINK):
                 continue
-            outcome = log.access.outcome_at(entry.seq)
-            assert outcome is not None
-            assert outcome.snapshot_id is not None
-            definitions = _definitions(log, outcome.snapshot_id - 1, outcome.seq - 1)
+            assert entry.snapshot_id is not None
+            outcome = outcome_if_kept(log, entry.seq)
+            if outcome is None:
+                # It was archived: what it did to which tables is not looked at.
+                if not OWN_KINDS.issuperset(entry.change_kinds):
+                    return entry.snapshot_id + 1
+                continue
+            definitions = _definitions(log, entry.snapshot_id - 1, entry.seq - 1)
             told = Source(node, {}, definitions, 0).take(outcome)
             if told is not None and told.changes:
                 return told.snapshot_id + 1

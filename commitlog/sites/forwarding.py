@@ -26,6 +26,8 @@ _MAINTENANCE = frozenset(
     {m.ChangeKind.COMPACT, m.ChangeKind.FLUSH, m.ChangeKind.EXPIRE_SNAPSHOTS, m.ChangeKind.CONFIGURE}
 )
 """What changes no row, so that each site does it for itself."""
+OWN_KINDS = _MAINTENANCE | {m.ChangeKind.CREATE_VIEW, m.ChangeKind.REPLACE_VIEW, m.ChangeKind.DROP_VIEW}
+"""What is brought to no other site."""
 _OF_FILES = frozenset({m.ChangeKind.APPEND, m.ChangeKind.DELETE})
 
 

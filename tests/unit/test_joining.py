@@ -493,6 +493,35 @@ def test_link_to_a_site_that_joined_when_what_it_was_told_was_archived_then_begi
     assert rows(a) == rows(b) == rows(late) == [row(1, "b"), row(2, "b"), row(3, "c")]
 
 
+def test_link_to_a_site_that_joined_when_that_was_archived_there_then_goes_on(
+    a: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(a, row(1, "a"))
+    late = site("c", 3)
+    Join(a, late).run()
+    Trimmed(late, late.last_seq(), monkeypatch)
+    put(a, row(2, "a"))
+    assert Link(a, late).run(follow=False).brought == 1
+    assert rows(late) == rows(a)
+
+
+def test_join_when_what_the_teller_made_was_archived_then_others_take_what_the_new_site_makes(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(b, row(1, "b"))
+    with b.transaction() as tx:
+        tx.create_view("main.v", "SELECT 1")
+    with b.transaction() as tx:
+        tx.configure(expire_keep_snapshots=1_000)
+    converge([a, b])
+    Trimmed(b, b.last_seq(), monkeypatch)
+    late = site("c", 3)
+    Join(b, late).run()
+    put(late, row(2, "c"))
+    Link(late, a).run(follow=False)
+    assert rows(a) == rows(late) == [row(1, "b"), row(2, "c")]
+
+
 @pytest.mark.parametrize("how", ["made anew", "of another table"])
 def test_link_to_a_site_that_joined_when_a_name_was_given_anew_before_that_then_stops_as_elsewhere(
     a: InMemoryCommitLog, b: InMemoryCommitLog, how: str
