@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -166,26 +166,59 @@ class Last(NamedTuple):
         return MadeAt(entry.seq, int(entry.decided_at.timestamp() * 1000))
 
 
-def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:
-    """The tick after the last snapshot, up to an outcome, that a log made itself and has to forward; 0 when there is none."""
-    before: int | None = seq + 1
+class Passed(NamedTuple):
+    """Where a link goes on after outcomes that were archived and had nothing to bring."""
+
+    forwarding: Source
+    seq: int
+    snapshot_id: int
+    decided_at_ms: int
+
+
+def passed_by(
+    source: CommitLog, node: Node, known: Mapping[str, int], target_node: str, seqs: tuple[int, int]
+) -> Passed | None:
+    """What goes on behind the last one of some outcomes, given the first's and its ``seq``; None when there may be something in
+    them that a target lacks which has other nodes before the ticks of ``known``."""
+    first, last = seqs
+    taken_over = source.access.digest(last + 1)
+    next_tick = known.get(node.name, 0)
+    if any(each.tick > known.get(name, 0) for name, each in taken_over.items() if name != target_node):
+        return None
+    if any(snapshot_id >= next_tick for _, snapshot_id in _own(source, first, last)):
+        return None
+    [end] = source.history(1, before=last + 1)
+    definitions = _definitions(source, end.head_snapshot_id, last)
+    forwarding = Source(node, taken_over, definitions, next_tick)
+    return Passed(forwarding, last, end.head_snapshot_id, int(end.decided_at.timestamp() * 1000))
+
+
+def _own(log: CommitLog, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Of the outcomes from one to another those by which a log has itself made something that others may be told, the newest
+    first, and the snapshot of each."""
+    before: int | None = last + 1
     while before is not None:
         entries = log.history(_LOOKED_AT, before=before, verdict=m.Verdict.COMMITTED)
         for entry in entries:
-            if entry.writer_id is None or entry.writer_id == JOIN or entry.writer_id.startswith(_LINK):
-                continue
-            assert entry.snapshot_id is not None
-            outcome = outcome_if_kept(log, entry.seq)
-            if outcome is None:
-                # It was archived: what it did to which tables is not looked at.
-                if not OWN_KINDS.issuperset(entry.change_kinds):
-                    return entry.snapshot_id + 1
-                continue
-            definitions = _definitions(log, entry.snapshot_id - 1, entry.seq - 1)
-            told = Source(node, {}, definitions, 0).take(outcome)
-            if told is not None and told.changes:
-                return told.snapshot_id + 1
+            if entry.seq < first:
+                return
+            is_brought = entry.writer_id is None or entry.writer_id == JOIN or entry.writer_id.startswith(_LINK)
+            if not is_brought and not OWN_KINDS.issuperset(entry.change_kinds):
+                assert entry.snapshot_id is not None
+                yield entry.seq, entry.snapshot_id
         before = entries[-1].seq if len(entries) == _LOOKED_AT else None
+
+
+def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:
+    """The tick after the last snapshot, up to an outcome, that a log made itself and has to forward; 0 when there is none."""
+    for own_seq, snapshot_id in _own(log, 1, seq):
+        outcome = outcome_if_kept(log, own_seq)
+        if outcome is None:
+            return snapshot_id + 1  # It was archived: which tables it changed is not looked at.
+        definitions = _definitions(log, snapshot_id - 1, own_seq - 1)
+        told = Source(node, {}, definitions, 0).take(outcome)
+        if told is not None and told.changes:
+            return told.snapshot_id + 1
     return 0
 
 

@@ -25,7 +25,7 @@ from commitlog.errors import (
     ResultsTrimmedError,
     SiteAwayTooLongError,
 )
-from commitlog.sites.beginning import Last, check_joined, nodes_of, open_writer, writer_id_of
+from commitlog.sites.beginning import Last, check_joined, nodes_of, open_writer, passed_by, writer_id_of
 from commitlog.sites.contents_there import ContentsThere
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.proposing import id_for, in_runs, propose_ahead, propose_alone
@@ -79,6 +79,7 @@ class Link:
         self._source = source
         self._target = target
         source_node, self._target_node = nodes_of(source, target)
+        self._source_node = source_node
         check_joined(target)
         self.progress = LinkProgress(source_node.name, self._target_node.name)
         self._writer_id = writer_id_of(source_node.name)
@@ -127,11 +128,25 @@ class Link:
         return self.progress
 
     def _outcomes(self, follow: bool) -> Iterator[Sequence[m.Outcome]]:
-        try:
-            yield from self._source.access.subscribe(self.progress.seq, follow=follow)
-        except ResultsTrimmedError as error:
-            progress = self.progress
-            raise SiteAwayTooLongError(progress.source, progress.target, progress.snapshot_id) from error
+        while True:
+            try:
+                yield from self._source.access.subscribe(self.progress.seq, follow=follow)
+                return
+            except ResultsTrimmedError as error:
+                self._pass_by(error)
+
+    def _pass_by(self, trimmed: ResultsTrimmedError) -> None:
+        """Go on behind the first outcome that is left, if up to there was nothing to bring: the target remembers only where
+        there was something."""
+        progress, passed = self.progress, None
+        if progress.seq < trimmed.seq:
+            known = {name: known.tick for name, known in self._target.access.digest().items()}
+            seqs = progress.seq + 1, trimmed.seq
+            passed = passed_by(self._source, self._source_node, known, progress.target, seqs)
+        if passed is None:
+            raise SiteAwayTooLongError(progress.source, progress.target, progress.snapshot_id) from trimmed
+        self._forwarding = passed.forwarding
+        progress.seq, progress.snapshot_id, progress.decided_at_ms = passed[1:]
 
     def _news_of(self, outcomes: Iterable[m.Outcome]) -> Iterator[Forwarded]:
         """What of some outcomes the target has not, as far as this link knows."""

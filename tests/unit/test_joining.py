@@ -460,6 +460,45 @@ def test_link_when_what_it_brought_was_archived_on_both_sides_then_goes_on_after
     assert rows(b) == [row(1, "later")]
 
 
+def test_link_when_what_was_archived_had_nothing_to_bring_then_goes_on_after_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = site("c", 3)
+    for key in (1, 2, 3):
+        put(a, row(key, "a"))
+        Link(a, b).run(follow=False)
+        put(b, row(10 + key, "b"))
+        with b.transaction() as tx:
+            tx.create_view(f"main.v{key}", "SELECT 1")
+        converge([a, b])
+    Link(a, b).run(follow=False)
+    put(a, row(4, "a"))
+    Link(a, b).run(follow=False)
+    with b.transaction() as tx:
+        tx.create_view("main.last", "SELECT 1")
+    Trimmed(b, b.last_seq() - 1, monkeypatch)
+    assert Link(b, a).run(follow=False).brought == 0
+    with pytest.raises(SiteAwayTooLongError):
+        Link(b, late).run(follow=False)
+    put(b, row(5, "b"))
+    change(b, row(1, "b"))
+    Link(b, a).run(follow=False)
+    assert rows(a) == rows(b)
+    assert Link(b, a).run(follow=False).brought == 0
+
+
+def test_link_when_a_site_that_made_nothing_was_archived_then_begins_after_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in (1, 2, 3):
+        put(a, row(key, "a"))
+        Link(a, b).run(follow=False)
+    Trimmed(b, b.last_seq() - 1, monkeypatch)
+    change(b, row(1, "b"))
+    assert Link(b, a).run(follow=False).brought == 1
+    assert rows(a) == rows(b)
+
+
 def test_link_when_what_it_has_to_bring_was_archived_then_the_site_is_told_to_join_anew(
     a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
