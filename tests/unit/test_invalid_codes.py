@@ -97,7 +97,11 @@ CASES: dict[str, Changes] = {
     "COLUMNS_MISSING": [table_of()],
     "TYPE_UNKNOWN": [table_of(column("a", "number"))],
     "TYPE_NOT_WIDENED": [alter("SET_TYPE", name="id", type="int8")],
-    "DEFAULT_INVALID": [table_of(column("a", "int64", default="x"))],
+    "DEFAULT_INVALID": [
+        table_of(column("a", "int64", default="x")),
+        table_of(column("a", "varchar", default="NULL")),
+        table_of(column("a", "blob", default="NULL")),
+    ],
     "KEY_INVALID": [table_of(column("a", "float64"), primary_key=["a"])],
     "PRIMARY_KEY_MISSING": [update(1, table="t", v="x")],
     "FOREIGN_KEY_INVALID": [keyed_table("n", foreign_keys=[KEY_ON_V])],

@@ -48,6 +48,7 @@ from commitlog.domain.model.types import (
 from commitlog.errors import InvalidChangeError
 
 _POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
+_NO_DEFAULT = "NULL"
 _PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS, STATISTICS_COLUMNS, REPLICATED)
 _YEARS = {"date", *TIMESTAMPS}
 _BUCKETS_MAX = 4096
@@ -85,6 +86,11 @@ def default_text(name: str, data_type: ColumnType, default: str | None) -> str |
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: the default {default!r} {error}"
         ) from None
+    if default == _NO_DEFAULT:
+        raise InvalidChangeError(
+            InvalidCode.DEFAULT_INVALID,
+            f"column {quoted(name)}: the text {_NO_DEFAULT} is what DuckLake's catalog has where there is no default",
+        )
     if isinstance(canonical, Decimal):
         # With all its digits, as the stock client has it.
         return f"{canonical:.{data_type.scale}f}"

@@ -160,7 +160,7 @@ MEANINGS: Mapping[str, Mapping[InvalidCode, str]] = {
         _C.COLUMNS_MISSING: "A table needs at least one column.",
         _C.TYPE_UNKNOWN: "No such type.",
         _C.TYPE_NOT_WIDENED: "The new type is no widening of the old one.",
-        _C.DEFAULT_INVALID: "The default is no value of its column's type, or of a nested one.",
+        _C.DEFAULT_INVALID: "The default is no value of its column's type, one of a nested type, or the text NULL.",
         _C.KEY_INVALID: "A key or constraint has no columns, one of them twice, or one whose values have no exact equality.",
         _C.PRIMARY_KEY_MISSING: "What is asked for takes a primary key, and the table has none.",
         _C.FOREIGN_KEY_INVALID: "A foreign key does not fit the columns that it refers to.",
