@@ -28,6 +28,6 @@ def displaced_rows(target: CommitLog, refusal: SubmittedOutcome, snapshot_id: in
     for name, keys in wanted.items():
         scan = target.table(str(name)).scan(snapshot=snapshot_id)
         for batch in scan.to_batches():
-            for row in map(row_of, to_rows(batch)):
+            for row in map(row_of, to_rows(batch, maps_as_pydicts="strict")):
                 if shown_key(key_of(scan.definition, row)) in keys:
                     yield m.DisplacedRow(scan.definition.table_id, row)

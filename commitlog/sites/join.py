@@ -125,7 +125,8 @@ class Join:
 
     def _images(self, table: TableState) -> dict[str, m.Row]:
         handle = self._source.table(str(TableName(table.schema.name, table.name)))
-        rows = to_rows(handle.scan(snapshot=self.progress.snapshot_id).to_arrow())
+        found = handle.scan(snapshot=self.progress.snapshot_id).to_arrow()
+        rows = to_rows(found, maps_as_pydicts="strict")
         return {key_of(table.definition, image): image for image in map(row_of, rows)}
 
     def _bring(self, together: Iterable[tuple[int, Said]], writer_id: str) -> None:

@@ -142,6 +142,31 @@ def test_join_when_what_a_row_was_has_left_the_window_then_its_image_is_what_rea
     assert told.definition.comment == "those who came early"
 
 
+def test_rows_with_maps_when_they_have_left_the_window_then_are_told_and_displaced_as_any() -> None:
+    source, late = site("a", 1, window_snapshots=2), site("c", 3, window_snapshots=2)
+
+    def put_map(log: InMemoryCommitLog, value: int) -> None:
+        with log.transaction() as tx:
+            image = {"id": 1, "m": {"x": value}}
+            if value:
+                tx.update_row("main.k", {"id": 1}, image)
+            else:
+                tx.insert_row("main.k", image)
+        for number in range(3):
+            with log.transaction() as tx:
+                tx.create_view(f"main.v{value}{number}", "SELECT 1")
+
+    with source.transaction() as tx:
+        tx.create_table("main.k", {"id": "int64", "m": "map(varchar, int64)"}, primary_key=["id"])
+    put_map(source, 0)
+    Join(source, late).run()
+    assert rows(late) == rows(source) == [{"id": 1, "m": [("x", 0)]}]
+    put_map(source, 1)
+    put_map(late, 2)
+    converge([source, late])
+    assert rows(late) == rows(source) == [{"id": 1, "m": [("x", 1)]}]
+
+
 def test_join_when_columns_were_added_then_rows_that_know_nothing_of_them_are_the_same_at_all_sites(
     tmp_path: Path,
 ) -> None:
