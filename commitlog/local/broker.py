@@ -205,7 +205,7 @@ class EmbeddedBroker(EmbeddedServer):
 
 def stop_orphaned_broker(directory: Path) -> bool:
     """Stops the broker that still runs in a directory whose lock is free; True when there was one."""
-    marker = _marker(directory.absolute())
+    marker = _marker(directory.resolve())
     orphans = find_processes(lambda process: marker in process.cmdline())
     stop_processes(orphans, signal.SIGTERM, timeout_s=EmbeddedBroker.STOP_TIMEOUT_S)
     return bool(orphans)

@@ -239,4 +239,4 @@ def stop_orphaned_services(home: Path) -> bool:
 
 
 def _is_service_of(process: psutil.Process, home: Path) -> bool:
-    return bool(process.environ().get(SERVICE_MARKER) == str(home))
+    return bool(process.environ().get(SERVICE_MARKER) == str(home.resolve()))

@@ -196,13 +196,14 @@ class EmbeddedPostgres(EmbeddedServer):
 
 def stop_orphaned_postgres(directory: Path) -> bool:
     """Stops the server, or what is left of one, in a directory whose lock is free; True when there was one."""
-    data = directory.absolute() / "data"
+    # As the kernel tells where a process is, by whatever links the directory was reached: beside it no other one can start.
+    data = str((directory / "data").resolve())
 
     def is_left(process: psutil.Process) -> bool:
-        return bool(process.name() == "postgres" and process.cwd() == str(data))
+        return bool(process.name() == "postgres" and process.cwd() == data)
 
     left = find_processes(is_left)
-    postmasters = find_processes(lambda process: is_left(process) and str(data) in process.cmdline())
+    postmasters = find_processes(lambda process: is_left(process) and "-D" in process.cmdline())
     stop_processes(postmasters, signal.SIGINT, timeout_s=EmbeddedPostgres.STOP_TIMEOUT_S)
     # Sessions of a killed server end by themselves, unless they are busy.
     stop_processes(left, signal.SIGQUIT, timeout_s=5)

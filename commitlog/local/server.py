@@ -36,7 +36,7 @@ class EmbeddedServer(ABC):
     STOP_TIMEOUT_S: ClassVar[float]
 
     def __init__(self, directory: Path, *, port: int, progress: Progress) -> None:
-        self._directory = directory.absolute()
+        self._directory = directory.resolve()
         self._port_wanted = port
         self._progress = progress
         self._lock = DirectoryLock(self._directory)

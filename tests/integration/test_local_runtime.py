@@ -34,7 +34,7 @@ from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_
 from commitlog.ops.service import runtime
 from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
 
-StartUp = Callable[[], subprocess.Popen[bytes]]
+StartUp = Callable[..., subprocess.Popen[bytes]]
 
 UP = """\
 import sys
@@ -67,11 +67,11 @@ def start_up(home: Settings) -> Iterator[StartUp]:
     """Runs `up` in a process of its own and returns when it is ready; it is stopped after the test."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start() -> subprocess.Popen[bytes]:
+    def start(reached: Settings = home) -> subprocess.Popen[bytes]:
         log_file = home.home.with_suffix(f".{len(started)}.out")
         with log_file.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-c", UP], env=home.environment(), stdout=output, stderr=subprocess.STDOUT
+                [sys.executable, "-c", UP], env=reached.environment(), stdout=output, stderr=subprocess.STDOUT
             )
         started.append(process)
         wait_for(lambda: "ready after" in log_file.read_text() or process.poll() is not None, timeout_s=60)
@@ -152,8 +152,9 @@ def test_up_when_everything_was_killed_then_starts_from_what_is_left(home: Setti
     assert has_traces(status(home))
 
 
+@pytest.mark.parametrize("is_linked", [False, True], ids=["", "by-a-link"])
 def test_up_when_only_the_supervisor_was_killed_then_takes_over_from_its_orphans(
-    home: Settings, start_up: StartUp
+    home: Settings, start_up: StartUp, is_linked: bool
 ) -> None:
     process = start_up()
     leave_traces(status(home))
@@ -165,8 +166,12 @@ def test_up_when_only_the_supervisor_was_killed_then_takes_over_from_its_orphans
     assert not left.running
     assert left.kafka_answers
     assert left.services == ()
+    reached = home
+    if is_linked:
+        reached = replace(home, home=home.home.with_name(f"{home.home.name}-link"))
+        reached.home.symlink_to(home.home)
 
-    start_up()
+    start_up(reached)
 
     assert not any(psutil.pid_exists(pid) for pid in orphans)
     assert has_traces(status(home))

@@ -113,14 +113,18 @@ class Ending(psutil.Process):
         raise psutil.NoSuchProcess(self.pid)
 
 
-def test_stop_orphaned_postgres_when_a_session_ends_meanwhile_then_it_is_none_that_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("links", [{}, {"link": "home"}, {"link": "home", "home/data": "big"}], ids=len)
+def test_stop_orphaned_postgres_when_a_session_ends_meanwhile_then_it_is_none_that_is_left_by_whatever_links(
+    links: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = Ending(tmp_path / "data")
+    (tmp_path / "home").mkdir()
+    for link, target in links.items():
+        (tmp_path / link).symlink_to(tmp_path / target)
+    session = Ending(tmp_path / links.get("home/data", "home/data"))
 
     def all_processes() -> Iterator[psutil.Process]:
         yield session
 
     monkeypatch.setattr(psutil, "process_iter", all_processes)
-    assert stop_orphaned_postgres(tmp_path)
+    assert stop_orphaned_postgres(tmp_path / ("link" if links else "home"))
     assert session.asked == [signal.SIGQUIT]

@@ -224,7 +224,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     changed = threading.Event()
     supervisor = Supervisor(
         services,
-        {**settings.environment(), SERVICE_MARKER: str(settings.home)},
+        {**settings.environment(), SERVICE_MARKER: str(settings.home.resolve())},
         logs_dir=settings.home / "logs",
         other_logs=[home.postgres.log_file],
         say=say,
