@@ -87,6 +87,10 @@ class EmbeddedPostgres(EmbeddedServer):
             role: what may read; made too, without any rights.
             password_file: of libpq's form, which every client of PostgreSQL reads; only this user may.
         """
+        password = _kept_password(password_file)
+        if password is None:
+            password = new_password()
+            write_private(password_file, f"{HOST}:*:*:{login}:{password}\n")
         with psycopg.connect(self.url, autocommit=True) as connection:
             there = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
             if role not in there:
@@ -94,11 +98,9 @@ class EmbeddedPostgres(EmbeddedServer):
             if login not in there:
                 connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(login)))
                 connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(login)))
-            if login not in there or not password_file.is_file():
-                password = new_password()
-                alter = sql.SQL("ALTER ROLE {} PASSWORD {}")
-                connection.execute(alter.format(sql.Identifier(login), sql.Literal(password)))
-                write_private(password_file, f"{HOST}:*:*:{login}:{password}\n")
+            # One that is there may know another: of a database that was put back, or of a disk that took no file then.
+            alter = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(alter.format(sql.Identifier(login), sql.Literal(password)))
         return f"postgresql://{login}@{HOST}:{self._port}/{database}?passfile={quote(str(password_file), safe='')}"
 
     @property
@@ -208,6 +210,14 @@ def stop_orphaned_postgres(directory: Path) -> bool:
     # Sessions of a killed server end by themselves, unless they are busy.
     stop_processes(left, signal.SIGQUIT, timeout_s=5)
     return bool(left)
+
+
+def _kept_password(password_file: Path) -> str | None:
+    """The password in a file of libpq's form; None where there is none."""
+    try:
+        return password_file.read_text(encoding="utf-8").strip().rpartition(":")[2] or None
+    except FileNotFoundError:
+        return None
 
 
 def _programs() -> Path:

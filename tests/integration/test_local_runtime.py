@@ -443,6 +443,33 @@ def test_up_when_it_runs_then_readers_have_a_login_that_only_reads_and_keep_it(
     assert reader_of(home) == ("reader", True, False)
 
 
+def test_up_when_postgres_is_an_older_one_then_readers_come_in_by_the_password_that_they_know(
+    servers_dir: Path,
+) -> None:
+    directory, password_file = servers_dir / "put-back", servers_dir / "put-back.pgpass"
+    older = servers_dir / "older"
+
+    def reader_comes_in() -> bool:
+        server.create_database("lake")
+        return answers(server.create_reader("lake", login="reader", role="readers", password_file=password_file))
+
+    with EmbeddedPostgres(directory) as server:
+        assert reader_comes_in()
+    (directory / "data").rename(older)
+    password_file.unlink()
+    with EmbeddedPostgres(directory) as server:
+        assert reader_comes_in()
+    shutil.rmtree(directory / "data")
+    with EmbeddedPostgres(directory) as server:
+        known = password_file.read_text()
+        assert reader_comes_in()
+        assert password_file.read_text() == known, "readers have it"
+    shutil.rmtree(directory / "data")
+    older.rename(directory / "data")
+    with EmbeddedPostgres(directory) as server:
+        assert reader_comes_in()
+
+
 def reader_url(home: Settings) -> str:
     url = Settings.load(environment={"HOME": os.environ["HOME"]}, home=home.home).reader_url
     assert url is not None
