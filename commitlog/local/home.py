@@ -149,7 +149,11 @@ class _Revival:
         if self._starting is None:
             if self._server.pid is None and now >= self._start_at:
                 self._starting = Future()
-                threading.Thread(target=self._start, args=(self._starting,), name=self._name, daemon=True).start()
+                try:
+                    threading.Thread(target=self._start, args=(self._starting,), name=self._name, daemon=True).start()
+                except RuntimeError as none_left:
+                    # Of the machine's threads.
+                    self._starting.set_exception(none_left)
             return None
         if not self._starting.done():
             return None

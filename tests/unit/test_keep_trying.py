@@ -122,6 +122,16 @@ def test_home_when_a_server_cannot_be_started_again_then_says_so_and_tries_again
     server.pid = None
     lines: list[str] = []
 
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none_left)
+        assert [*home.revive(), *home.revive()] == [
+            "kafka had ended and cannot be started, which is tried again: can't start new thread"
+        ]
+    monkeypatch.setattr(home_module, "SAID_EVERY_S", 0.0)
+
     def watch(expected: int) -> None:
         deadline = time.monotonic() + 20
         while len(lines) < expected and time.monotonic() < deadline:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +60,28 @@ def test_supervisor_when_a_service_ends_again_and_again_then_starts_it_later_eac
         turn(supervisor, lambda: len(said) == 2)
     assert said == [f"broken ended with exit code 0; it is started again in {delay} s" for delay in ("0.2", "0.4")]
     assert capfd.readouterr().out == "begins\n" * 2
+
+
+def test_supervisor_when_the_machine_has_no_process_left_then_tries_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To end would end the servers, too, and all that is well."""
+
+    def none_left(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    said: list[str] = []
+    with supervised([Service("steady", STAYS, program=PYTHON)], tmp_path, said) as supervisor:
+        with monkeypatch.context() as patched:
+            patched.setattr(subprocess, "Popen", none_left)
+            turn(supervisor, lambda: len(said) == 2)
+        turn(supervisor, lambda: "stays" in (tmp_path / "steady.log").read_text())
+        [described] = supervisor.described()
+    assert described.starts == 1
+    assert said == [
+        f"steady cannot be started ([Errno 11] Resource temporarily unavailable); it is tried again in {delay} s"
+        for delay in ("0.2", "0.4")
+    ]
 
 
 def test_supervisor_when_no_log_file_can_be_had_then_the_service_writes_to_where_it_does(

@@ -175,8 +175,13 @@ class Supervisor:
                 run.process = None
                 self._on_change()
             if run.process is None and now >= run.start_at:
-                self._start(run)
-                self._on_change()
+                try:
+                    self._start(run)
+                except OSError as error:
+                    # The machine may have no process left to give, or no memory, for a while.
+                    self._say(run.not_started(error, now))
+                else:
+                    self._on_change()
 
     def stop(self) -> None:
         """Asks every service to end, and kills those that do not."""
@@ -270,3 +275,9 @@ class _Run:
         delay_s = self.restarts.delay_s(exit_code, now - self.started_at)
         self.start_at = now + delay_s
         return f"{because(name, exit_code)}; it is started again in {delay_s:.1f} s"
+
+    def not_started(self, error: OSError, now: float) -> str:
+        """Plans the next attempt and says so."""
+        delay_s = self.restarts.delay_s(0, 0.0)
+        self.start_at = now + delay_s
+        return f"{self.service.name} cannot be started ({error}); it is tried again in {delay_s:.1f} s"
