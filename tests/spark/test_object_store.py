@@ -13,11 +13,13 @@ from pyarrow import fs
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from commitlog.client import CommitLog
+from commitlog.client.files import copying
+from commitlog.client.files.copying import copy_whole, lasting_name
 from commitlog.client.files.data_files import read_data_file
 from commitlog.client.files.lake import MARKER, check_free
 from commitlog.client.files.removing import remove_files
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError
+from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark.source.batch_writer import BatchWriter
 from commitlog.spark.source.options import SourceOptions
@@ -93,6 +95,47 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
     assert MARKER in names
     with pytest.raises(ConfigurationError, match=rf"s3://lake/data/x is in s3://lake/data, .* log {settings.log}"):
         check_free("s3://lake/data/x", "another")
+
+
+def test_copy_into_a_store_when_it_breaks_off_then_what_another_link_has_brought_stays(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links from several sites may bring the same file at the same time."""
+    bucket, path = fs.S3FileSystem(endpoint_override=endpoint), f"lake/t/{lasting_name('a', 1)}"
+
+    class Source:
+        """Breaks off after another link has brought all of it."""
+
+        def open_input_stream(self, _: str) -> Source:
+            return self
+
+        def __enter__(self) -> Source:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def read(self, _: int) -> bytes:
+            if not there():
+                place = tmp_path / "a.parquet"
+                place.write_bytes(b"content")
+                copy_whole(str(place), f"s3://{path}", 7)
+                return b"con"
+            raise OSError("the connection was lost")
+
+    def there() -> list[str]:
+        found = bucket.get_file_info(fs.FileSelector("lake/t", allow_not_found=True))
+        return [each.path for each in found]
+
+    def opened(place: str) -> tuple[object, str]:
+        return (Source(), place) if place == "broken" else filesystem_of(place)
+
+    filesystem_of = copying.filesystem_of
+    monkeypatch.setattr(copying, "filesystem_of", opened)
+    with pytest.raises(DataFileError, match=r"broken cannot be copied to s3://lake/t/.*: the connection was lost"):
+        copy_whole("broken", f"s3://{path}", 7)
+    assert there() == [path]
+    with bucket.open_input_stream(path) as file:
+        assert file.read() == b"content"
 
 
 @pytest.mark.nightly

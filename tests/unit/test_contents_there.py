@@ -965,7 +965,7 @@ def test_link_when_many_files_are_appended_then_their_snapshots_are_on_their_way
     assert ids(b) == [0, 1, 2, 3, 4]
 
 
-def test_copy_when_the_store_is_no_folder_then_is_written_under_its_name_at_once(
+def test_copy_when_the_store_is_no_folder_then_has_its_name_when_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyarrow import fs

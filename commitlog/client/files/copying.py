@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -54,17 +55,18 @@ def _copy(place: str, path: str, size_bytes: int) -> None:
         raise DataFileError(
             f"{path} is there, and is no copy of {place}: remove it if no snapshot of the table names it; it is not overwritten"
         )
-    # A local file has its name when it is whole, as an object has: another link may bring the same one.
-    is_local = isinstance(target, fs.LocalFileSystem)
-    aside = f"{os.path.dirname(there)}/{new_name()}.parquet" if is_local else there
-    if is_local:
-        os.makedirs(os.path.dirname(there), exist_ok=True)
+    # It has its name when it is whole: several links may bring the same one, and what one has begun and does not end, which a
+    # store takes for all of it, is to be in the place of no other's.
+    folder = os.path.dirname(there)
+    if isinstance(target, fs.LocalFileSystem):
+        os.makedirs(folder, exist_ok=True)
+    aside = f"{folder}/{new_name()}.parquet"
     try:
         _write(source, inner, target, aside, place, size_bytes)
-        if is_local:
-            os.replace(aside, there)
+        target.move(aside, there)
     except BaseException:
-        if target.get_file_info(aside).type is not fs.FileType.NotFound:
+        # What stays, cleaning knows.
+        with suppress(OSError):
             target.delete_file(aside)
         raise
 
