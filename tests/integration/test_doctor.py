@@ -21,6 +21,7 @@ from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
+from commitlog.ops.maintenance import doctor, storage
 from commitlog.ops.maintenance.doctor import DURABILITY, ROOM, STORAGE, CheckResult, checks_of, examine, examine_on
 from commitlog.ops.maintenance.log_side import read_log_side
 
@@ -230,6 +231,25 @@ def test_doctor_when_files_are_damaged_then_says_which(lake: LiveLake) -> None:
     b.write_bytes(raw)
     a.rename(a.with_suffix(".away"))
     assert "missing" in found(lake)["files"]
+
+
+def test_doctor_when_a_store_does_not_answer_for_a_while_then_says_what_it_could_not_look_at(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That nobody answers says nothing of the files: to propose that they be deleted would be bad advice."""
+
+    class Busy:
+        def open_input_file(self, _: str) -> None:
+            raise OSError("AWS Error SLOW_DOWN")
+
+    def busy(*_: object) -> None:
+        raise OSError("AWS Error INTERNAL_FAILURE")
+
+    monkeypatch.setattr(storage, "_opened", lambda path: (Busy(), path))
+    monkeypatch.setattr(doctor, "check_owner", busy)
+    assert found(lake) == {"data path": "AWS Error INTERNAL_FAILURE", "footers": "AWS Error SLOW_DOWN"}
+    told = run(lake)
+    assert (told.exit_code, told.output.count("not checked")) == (1, 2)
 
 
 def test_doctor_when_the_projector_is_behind_then_compares_with_what_it_has_applied(

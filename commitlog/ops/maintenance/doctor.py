@@ -151,7 +151,7 @@ def examine_storage(
     for name, check in STORAGE.items():
         try:
             yield CheckResult(name, tuple(check(storage)))
-        except CatalogMismatchError as error:
+        except (CatalogMismatchError, OSError) as error:
             yield CheckResult(name, not_checked=str(error))
 
 

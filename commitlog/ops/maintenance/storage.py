@@ -138,7 +138,11 @@ def stored_file(path: str) -> StoredFile | None:
 
 
 def footer_sizes(paths: Iterable[str]) -> dict[str, int | None]:
-    """The length of each Parquet file's footer, as its last eight bytes tell; None for what is no Parquet file."""
+    """The length of each Parquet file's footer, as its last eight bytes tell; None for what is no Parquet file, or gone.
+
+    Raises:
+        OSError: one cannot be read.
+    """
     listed = list(paths)
     with ThreadPoolExecutor(_WORKERS) as workers:
         return dict(zip(listed, workers.map(_footer_size, listed), strict=True))
@@ -151,7 +155,7 @@ def _footer_size(path: str) -> int | None:
             if file.size() < FOOTER_TAIL_BYTES:
                 return None
             tail = file.read_at(FOOTER_TAIL_BYTES, file.size() - FOOTER_TAIL_BYTES)
-    except OSError:
+    except FileNotFoundError:
         return None
     return int.from_bytes(tail[:4], "little") if tail[4:] == b"PAR1" else None
 
