@@ -21,11 +21,13 @@ from log_running import Ids, append, create_table, proposal, save_checkpoint, se
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
+from commitlog.client.access.log_access import OutcomeState
 from commitlog.client.outcomes import archive as archive_module
 from commitlog.client.outcomes.archive import back_up
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import (
+    CatalogMismatchError,
     ConfigurationError,
     LogIntegrityError,
     LogLossError,
@@ -357,6 +359,31 @@ def test_restore_when_catalog_and_checkpoint_are_ahead_of_it_then_each_way_out_l
     with CommitLog.connect(settings=small) as log, pytest.raises(OutcomeNotFoundError, match="it ends at 6"):
         list(log.subscribe(11, follow=False))
     assert decide(small, 1)[0].snapshot_id == 7
+
+
+def test_restore_when_the_catalog_tells_of_a_key_that_the_log_lost_then_nobody_is_answered_by_what_took_its_place(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 6)
+    run(small, "backup", "--to", str(archive), "--range", RANGE)
+    with serving(small), CommitLog.connect(settings=small) as log:
+        project(small)
+        proposed = log.transaction(key="load:1", base_snapshot_id=6)
+        proposed.create_schema("lost")
+        lost = proposed.commit()
+        project(small)
+        assert log.run(pytest.fail, key="load:1").snapshot_id == lost.snapshot_id == 7
+    delete_topics(small, *topics_of(small.log)[:5])
+    run(small, "restore", "--from", str(archive))
+    with pytest.raises(LogIntegrityError, match="does not hold the outcome 7"):
+        decide(small, 1)
+    with CommitLog.connect(settings=small) as log:
+        for ask in (lambda: log.run(pytest.fail, key="load:1"), lambda: log.outcome(lost.proposal_id)):
+            with pytest.raises(CatalogMismatchError, match=r"as outcome 7, which is another one in the log .* rebuild"):
+                ask()
+        run(small, "catalog", "rebuild")
+        assert log.outcome(lost.proposal_id).state is OutcomeState.NEVER_SEEN
 
 
 def test_backup_when_it_holds_what_the_log_does_not_then_it_stays_as_it_is(

@@ -356,9 +356,20 @@ class KafkaAccess:
         return known
 
     def _outcome_of(self, row: Mapping[str, Any]) -> Outcome | None:
-        """The outcome of a row of the catalog; what that still knows of it, where the results that told of it were trimmed."""
+        """The outcome of a row of the catalog; what that still knows of it, where the results that told of it were trimmed.
+
+        Raises:
+            CatalogMismatchError: the log has another outcome there.
+        """
         try:
-            return self.outcome_at(row["seq"])
+            found = self.outcome_at(row["seq"])
+            if found is not None and found.proposal_id != row["proposal_id"].bytes:
+                raise CatalogMismatchError(
+                    f"the catalog at {without_password(self._settings.database_url)} tells of proposal {row['proposal_id']} as "
+                    f"outcome {row['seq']}, which is another one in the log {self._settings.log}: that was restored from a "
+                    "backup; run `commitlog catalog rebuild`"
+                )
+            return found
         except ResultsTrimmedError:
             return Outcome(
                 seq=row["seq"],
