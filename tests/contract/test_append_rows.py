@@ -360,6 +360,22 @@ def test_append_when_another_program_has_widened_a_column_then_takes_what_fits_i
     assert len(list(folder_of(log, table).rglob("*.parquet"))) == 2
 
 
+def test_append_when_another_program_has_dropped_a_column_that_no_row_gives_then_rows_are_written_without_it(
+    log: CommitLog, other: CommitLog, table: str
+) -> None:
+    log.append(table, ROWS, create=True)
+    with other.transaction() as tx:
+        tx.alter(table).add_column("w", "int64")
+    log.wait_for_snapshot()
+    assert log.append(table, ROWS).committed
+    with other.transaction() as tx:
+        tx.alter(table).drop_column("w")
+    assert log.append(table, ROWS).committed
+    assert log.append(table, PLAIN).committed
+    assert log.table(table).scan().count() == 12
+    assert len(list(folder_of(log, table).rglob("*.parquet"))) == 4
+
+
 def test_append_when_a_stream_does_not_fit_what_another_program_has_altered_since_then_the_next_one_does(
     log: CommitLog, other: CommitLog, table: str
 ) -> None:

@@ -57,7 +57,7 @@ class RowAppend:
     ) -> None:
         self._check = check
         self._written = written
-        self.is_written = False
+        self.is_written = self._is_stream = False
         self._name = name
         self._rows = rows
         self._create = create
@@ -74,7 +74,7 @@ class RowAppend:
         """
         at = self._target(transaction)
         if self.is_written:
-            self._describe_again(at)
+            self._fit_again(at)
         else:
             self._write(at)
         if self._files:
@@ -101,10 +101,22 @@ class RowAppend:
         rows = self._rows.arrow(at.definition) if isinstance(self._rows, PlainRows) else self._rows
         fitting = fit(rows.schema, at.definition)
         # A stream that has begun cannot be read again; other rows whose values do not fit the table may fit it later.
-        self._table, self.is_written = at.definition, isinstance(rows.pieces, Iterator)
+        self._is_stream = isinstance(rows.pieces, Iterator)
+        self._table, self.is_written = at.definition, self._is_stream
         self._files = write_rows(rows.pieces, fitting, folder, self._check)
         self.is_written = True
         self._written.add(self._name, folder, [f"{folder}/{file.path}" for file in self._files])
+
+    def _fit_again(self, at: TableAt) -> None:
+        """The files, or others in their place: they have all columns that the table had, and the rows may be without those
+        that it has no longer."""
+        try:
+            self._describe_again(at)
+        except DataFileError:
+            if self._is_stream:
+                raise
+            self._written.remove()
+            self._write(at)
 
     def _describe_again(self, at: TableAt) -> None:
         """The files for a table that has changed since they were written, or was created by somebody else meanwhile."""
