@@ -18,6 +18,11 @@ from commitlog.testing import InMemoryCommitLog
 
 Sql = Callable[..., Result]
 
+TIMES = (
+    "SELECT DATE 'infinity' AS d, TIMESTAMP '-infinity' AS t, TIMESTAMPTZ 'infinity' AS z, INTERVAL '1 month 2 days' AS i, "
+    "TIMESTAMP_NS '2026-03-01 00:00:00.123456789' AS n, [DATE '9999-12-31'] AS l, {'n': INTERVAL 1 MONTH, 's': 'x'} AS s, "
+    "MAP {'k': TIMESTAMP '2026-03-01'} AS m, [TIMESTAMP 'infinity']::TIMESTAMP[1] AS a"
+)
 FLOATS = "SELECT 1.5::DOUBLE AS f, 'nan'::DOUBLE AS n, ['inf'::FLOAT, '-inf'::FLOAT] AS i"
 BLOBS = r"SELECT '\xFFa'::BLOB AS b, ['\x00'::BLOB] AS l, {'d': DATE '2026-03-01'} AS s, NULL AS z"
 
@@ -52,6 +57,35 @@ def test_sql_when_there_are_blobs_then_they_are_as_duckdb_writes_them(sql: Sql) 
     assert of_json(sql(BLOBS, "--json")) == {"b": "\\xFFa", "l": ["\\x00"], "s": {"d": "2026-03-01"}, "z": None}
     assert sql(BLOBS, "--csv").stdout == 'b,l,s,z\n\\xFFa,"[""\\\\x00""]","{""d"": ""2026-03-01""}",\n'
     assert sql(BLOBS).stdout.splitlines()[1].split("  ")[0] == "\\xFFa"
+
+
+def test_sql_when_python_has_no_such_time_then_it_is_as_duckdb_writes_it(sql: Sql) -> None:
+    assert of_json(sql(TIMES, "--json")) == {
+        "d": "infinity",
+        "t": "-infinity",
+        "z": "infinity",
+        "i": "1 month 2 days",
+        "n": "2026-03-01 00:00:00.123456789",
+        "l": ["9999-12-31"],
+        "s": {"n": "1 month", "s": "x"},
+        "m": {"k": "2026-03-01T00:00:00"},
+        "a": ["infinity"],
+    }
+    assert sql(f"SELECT d, n, i, a FROM ({TIMES})", "--csv").stdout == (
+        'd,n,i,a\ninfinity,2026-03-01 00:00:00.123456789,1 month 2 days,"[""infinity""]"\n'
+    )
+
+
+def test_sql_when_python_has_the_times_then_they_are_as_in_all_json(sql: Sql) -> None:
+    query = (
+        "SET TimeZone = 'Europe/Berlin'; SELECT TIMESTAMP '2026-03-01 04:05:06.5' AS t, "
+        "[TIMESTAMPTZ '2026-03-01 01:00:00+01'] AS z, DATE '2026-03-01' AS d ORDER BY t"
+    )
+    assert of_json(sql(query, "--json")) == {
+        "t": "2026-03-01T04:05:06.500000",
+        "z": ["2026-03-01T00:00:00.000000Z"],
+        "d": "2026-03-01",
+    }
 
 
 def test_sql_when_csv_has_empty_texts_then_load_tells_them_from_null(

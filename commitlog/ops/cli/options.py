@@ -140,7 +140,7 @@ def cell_text(value: object) -> str:
     """A value in a table or in CSV: blobs as DuckDB writes them, lists and structs as JSON."""
     if isinstance(value, bytes):
         return blob_text(value)
-    return json_text(value) if isinstance(value, list | dict) else str(value)
+    return json_text(value) if isinstance(value, list | tuple | dict) else str(value)
 
 
 def json_time(moment: datetime) -> str:

@@ -18,6 +18,7 @@ from commitlog.client.tables.names import TableName, quote_part
 from commitlog.config import Settings
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.ages import read_snapshot
+from commitlog.ops.cli.exact_values import exact_rows
 from commitlog.ops.cli.options import cell_text, current_catalog, json_option, print_json, print_table, settings_options
 
 _OF_ITS_OWN = re.compile(r"\n\s*Did you mean \"pg_.*", re.DOTALL)
@@ -51,15 +52,14 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
             import duckdb
 
             try:
-                answer = connection.execute(query)
-                if answer is None:
-                    raise click.UsageError("QUERY has no statement in it: give one, such as 'SELECT 1'")
-                columns = [column[0] for column in answer.description or ()]
-                rows = answer.fetchall()
+                answer = exact_rows(connection, query)
             except duckdb.CatalogException as error:
                 raise InvalidRequestError(_not_there(str(error), catalog, snapshot_id)) from None
             except duckdb.Error as error:
                 raise InvalidRequestError(f"DuckDB says: {error}") from None
+    if answer is None:
+        raise click.UsageError("QUERY has no statement in it: give one, such as 'SELECT 1'")
+    columns, rows = answer
     if as_json:
         names = _told_apart(columns)
         for row in rows:
