@@ -25,11 +25,12 @@ from log_running import serving, wait_until, write_raw
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model.ids import format_id
+from commitlog.errors import CatalogMismatchError
 from commitlog.local.home import write_run_file
 from commitlog.local.processes import DirectoryLock
 from commitlog.local.proxy import KafkaProxy
 from commitlog.log.batches import Incoming
-from commitlog.log.genesis import init_log
+from commitlog.log.genesis import find_genesis, init_log
 from commitlog.log.proposals import ProposalSource
 from commitlog.log.sequencer import Phase
 from commitlog.log.topics import topics_of
@@ -39,6 +40,7 @@ from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health, may_wait
 from commitlog.ops.service.listening import listening, measures_note, noted, running_at
 from commitlog.ops.service.notes import Notes
+from commitlog.ops.service.serve import prepare
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
 DEADLINE_S = 60.0
@@ -227,6 +229,18 @@ def test_submit_when_no_sequencer_answers_then_unknown_until_one_does(settings: 
 
 def test_init_when_called_again_then_the_same_log(settings: Settings) -> None:
     assert run_json(settings, "init") == run_json(settings, "init")
+
+
+def test_init_when_the_database_holds_another_logs_catalog_then_says_so_and_creates_nothing(
+    settings: Settings, tmp_path: Path
+) -> None:
+    prepare(settings)
+    second = dataclasses.replace(settings, log=f"{settings.log}-two", data_path=str(tmp_path / "two"))
+    with pytest.raises(CatalogMismatchError, match=f"the catalog of another log.*: give log {second.log} an empty"):
+        prepare(second)
+    assert find_genesis(second) is None
+    assert not (tmp_path / "two").exists()
+    prepare(settings)
 
 
 def test_status_when_the_log_is_missing_then_says_what_to_do(settings: Settings) -> None:

@@ -7,11 +7,13 @@ its own. (`commitlog up` runs the same beside an embedded broker and PostgreSQL,
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 
-from commitlog.config import Settings
-from commitlog.errors import ConfigurationError
+from commitlog.config import Settings, without_password
+from commitlog.domain.model.ids import format_id
+from commitlog.errors import CatalogMismatchError, ConfigurationError
 from commitlog.ops.service.keep_trying import keep_trying, stopped_by_signal
 from commitlog.ops.service.links import link_services
 from commitlog.ops.service.supervisor import POLL_S, RELAY, Service, Supervisor, installed_services
@@ -34,7 +36,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     Raises:
         ConfigurationError: a topic or a first setting is wrong, or the data path is another log's.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
-        CatalogMismatchError: the database holds another catalog.
+        CatalogMismatchError: the database holds another catalog, as that of another log where this one is not there yet.
     """
     from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.catalog.guard import install_guard, mark_projector
@@ -45,7 +47,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     from commitlog.log.codec import decode_statistics
     from commitlog.log.genesis import init_log
 
-    check_path(settings)
+    check_places(settings)
     genesis = init_log(settings)
     settings = replace(settings, data_path=genesis.data_path or settings.data_path)
     claim(settings.data_path, genesis.log_id, settings.log)
@@ -64,12 +66,13 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
         catalog.close()
 
 
-def check_path(settings: Settings) -> None:
-    """See that a log that is not there yet would take nobody's data path.
+def check_places(settings: Settings) -> None:
+    """See that a log that is not there yet would take nobody's data path and nobody's database.
 
     Raises:
         ConfigurationError: the path is another log's.
-        LogUnavailableError: no broker answers.
+        CatalogMismatchError: the database holds another log's catalog.
+        LogUnavailableError, CatalogUnavailableError: a server does not answer.
     """
     from commitlog.client.files.lake import check_free
     from commitlog.log.genesis import find_genesis
@@ -78,10 +81,26 @@ def check_path(settings: Settings) -> None:
         return
     try:
         check_free(settings.data_path, settings.log)
-    except ConfigurationError:
-        # Another service may have made the log meanwhile, and marked the path as its.
+        _check_no_catalog(settings)
+    except (ConfigurationError, CatalogMismatchError):
+        # Another service may have made the log meanwhile, and its catalog, and marked the path as its.
         if find_genesis(settings) is None:
             raise
+
+
+def _check_no_catalog(settings: Settings) -> None:
+    from commitlog.catalog.projector import wait_for_database
+    from commitlog.catalog.queries import Catalog
+
+    wait_for_database(settings, DATABASE_TIMEOUT_S)
+    with closing(Catalog(settings.database_url)) as catalog:
+        applied = catalog.applied() if catalog.exists() else None
+    if applied is not None:
+        raise CatalogMismatchError(
+            f"the database at {without_password(settings.database_url)} holds the catalog of another log, "
+            f"{format_id(applied.log_id)}, and each has one of its own: give log {settings.log} an empty database "
+            "(COMMITLOG_DATABASE_URL), or, where `commitlog up` runs it, a home of its own (--home)"
+        )
 
 
 def wanted_services(settings: Settings, *, standby: bool = False) -> tuple[Service, ...]:
