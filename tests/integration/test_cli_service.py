@@ -25,7 +25,7 @@ from log_running import serving, wait_until, write_raw
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model.ids import format_id
-from commitlog.errors import CatalogMismatchError
+from commitlog.errors import CatalogMismatchError, LocalRuntimeError
 from commitlog.local.home import write_run_file
 from commitlog.local.processes import DirectoryLock
 from commitlog.local.proxy import KafkaProxy
@@ -40,6 +40,7 @@ from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health, may_wait
 from commitlog.ops.service.listening import listening, measures_note, noted, running_at
 from commitlog.ops.service.notes import Notes
+from commitlog.ops.service.runtime import prepared_services
 from commitlog.ops.service.serve import prepare
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
@@ -241,6 +242,20 @@ def test_init_when_the_database_holds_another_logs_catalog_then_says_so_and_crea
     assert find_genesis(second) is None
     assert not (tmp_path / "two").exists()
     prepare(settings)
+
+
+def test_up_when_the_lake_is_not_where_the_log_has_it_then_says_so_and_begins_no_other_there(
+    settings: Settings, tmp_path: Path
+) -> None:
+    before, now = tmp_path / "before", tmp_path / "now"
+    prepare(dataclasses.replace(settings, data_path=str(before)))
+    before.rename(now)
+    moved = dataclasses.replace(settings, data_path=str(now))
+    with pytest.raises(LocalRuntimeError, match=f"below {before}, which is not there.* link to .*{now}"):
+        prepared_services(moved)
+    assert not before.exists()
+    before.symlink_to(now)
+    assert prepared_services(moved)
 
 
 def test_status_when_the_log_is_missing_then_says_what_to_do(settings: Settings) -> None:

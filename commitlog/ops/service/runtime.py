@@ -51,7 +51,12 @@ ServiceFactory = Callable[[Settings], Sequence[Service]]
 
 
 def prepared_services(settings: Settings) -> Sequence[Service]:
-    """Those of `serve`, after the log and its catalog were made where they are missing."""
+    """Those of `serve`, after the log and its catalog were made where they are missing.
+
+    Raises:
+        LocalRuntimeError: the lake is not where the log has it.
+    """
+    _check_not_moved(settings)
     prepare(settings)
     return wanted_services(settings)
 
@@ -220,7 +225,9 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     services = service_factory(settings)
     genesis = find_genesis(settings)
     if genesis is not None:
-        settings = dataclasses.replace(settings, log_id=format_id(genesis.log_id))
+        # Whatever is given here, the log's files are where they were when it was made.
+        data_path = genesis.data_path or settings.data_path
+        settings = dataclasses.replace(settings, log_id=format_id(genesis.log_id), data_path=data_path)
     changed = threading.Event()
     supervisor = Supervisor(
         services,
@@ -251,6 +258,19 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
                     changed.clear()
     finally:
         supervisor.stop()
+
+
+def _check_not_moved(settings: Settings) -> None:
+    """See that the lake of a log that is there already was not left behind, as by a home that was moved: it would begin anew
+    where it was, without its files."""
+    genesis = find_genesis(settings)
+    known = None if genesis is None else genesis.data_path
+    if known is None or "://" in known or known == settings.data_path or Path(known).exists():
+        return
+    raise LocalRuntimeError(
+        f"the files of log {settings.log} are below {known}, which is not there, and the log names them by that place: bring "
+        f"the folder back, or make {known} a link to where it is now, such as {settings.data_path}"
+    )
 
 
 def _tell(settings: Settings, supervisor: Supervisor) -> None:
