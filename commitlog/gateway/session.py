@@ -193,7 +193,10 @@ class Session:
         elif is_batch(text):
             self._committing = asyncio.create_task(self._commit(text))
         elif (refusal := refusal_of_statement(text)) is not None:
-            self._client.write(wire.refused(refusal, wire.FAILED, code=wire.FORBIDDEN_STATE))
+            # PostgreSQL has heard nothing of it: outside of a transaction there is none that could have failed.
+            is_idle = self._last_words == _IDLE and not self._passed
+            state = wire.IDLE if is_idle else wire.FAILED
+            self._client.write(wire.refused(refusal, state, code=wire.FORBIDDEN_STATE))
         else:
             self._passed += message
 

@@ -198,14 +198,18 @@ def test_session_when_refused_then_told_once_at_commit_without_a_word_that_is_tr
 
 
 def test_session_when_it_writes_otherwise_then_refused_and_postgres_is_not_asked() -> None:
-    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+    async def scene(client: PlayedClient, postgres: PlayedPostgres, log: PlayedLog) -> None:
         await client.heard()
-        told, state = await client.ask("UPDATE ducklake_metadata SET value = 'x'")
-        assert state == "E"
-        assert "CONFIGURE" in told["E"]
+        # Only within a transaction can one have failed.
+        for state_before, state_after in ((wire.IDLE, "I"), (wire.IN_TRANSACTION, "E")):
+            postgres.state = state_before
+            await client.ask("SELECT 2")
+            told, state = await client.ask("UPDATE ducklake_metadata SET value = 'x'")
+            assert state == state_after
+            assert "CONFIGURE" in told["E"]
         assert log.commits == []
 
-    assert play(scene).told[1:] == []
+    assert play(scene).told[1:] == [b"SELECT 2", b"SELECT 2"]
 
 
 def test_session_when_the_client_is_lost_while_the_log_decides_then_it_is_decided_and_not_again() -> None:
@@ -398,6 +402,7 @@ def test_unretried_when_a_text_has_a_word_of_the_clients_then_it_is_broken_and_c
     ("text", "told"),
     [
         ("COPY ducklake_metadata FROM STDIN", "CONFIGURE"),
+        ('COPY "public"."ducklake_metadata" ("key", value) FROM STDIN (FORMAT BINARY)', "CONFIGURE"),
         ('delete from "public".ducklake_snapshot WHERE snapshot_id IN (1)', "EXPIRE_SNAPSHOTS"),
         ("DELETE FROM ducklake_files_scheduled_for_deletion", "commitlog clean"),
         ('COPY (SELECT "path" FROM "l".ducklake_files_scheduled_for_deletion ) TO STDOUT', "commitlog clean"),
@@ -411,7 +416,17 @@ def test_refusal_of_statement_when_it_writes_then_says_what_to_do_instead(text: 
 
 
 @pytest.mark.parametrize(
-    "text", ["COPY (SELECT 1) TO STDOUT", "SELECT 1", "BEGIN", "DISCARD ALL", "", "WITH a AS (SELECT 1)"]
+    "text",
+    [
+        "COPY (SELECT 1) TO STDOUT",
+        "COPY public.ducklake_table (table_id, path) TO stdout;",
+        'copy "commitlog"."from" to stdout',
+        "SELECT 1",
+        "BEGIN",
+        "DISCARD ALL",
+        "",
+        "WITH a AS (SELECT 1)",
+    ],
 )
 def test_refusal_of_statement_when_it_reads_then_none(text: str) -> None:
     assert refusal_of_statement(text) is None
