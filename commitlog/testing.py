@@ -327,7 +327,9 @@ class InMemoryCommitLog(CommitLog):
     ) -> None:
         clock = clock_ms or (lambda: time.time_ns() // 1_000_000)
         known = InstalledHandlers() if handlers is None else handlers
-        place = os.fspath(data_path).rstrip("/") or "/"
+        # As a log's settings have it: the path means the same folder wherever the process goes.
+        place = os.fspath(data_path) if "://" in os.fspath(data_path) else os.path.abspath(data_path)
+        place = place.rstrip("/") or "/"
         self._memory = _InMemoryAccess(place, _first_settings(settings), clock, known)
         super().__init__(self._memory, writer_id=writer_id)
 

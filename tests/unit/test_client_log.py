@@ -697,6 +697,19 @@ def test_run_when_every_attempt_conflicts_then_the_last_refusal(log: InMemoryCom
     assert len(calls) == 3
 
 
+def test_in_memory_log_when_the_process_goes_elsewhere_then_its_files_are_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = InMemoryCommitLog()
+    log.append("t", [{"id": 1}], create=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    log.append("t", [{"id": 2}])
+    assert log.table("t").scan().to_arrow()["id"].to_pylist() == [1, 2]
+    assert not list(Path.cwd().iterdir())
+
+
 def test_in_memory_log_when_given_an_unknown_setting_then_names_it() -> None:
     with pytest.raises(ConfigurationError, match="granularity"):
         InMemoryCommitLog(granularity="ROW")
