@@ -286,13 +286,13 @@ class ReadableLog:
 
     # --- what the tables hold -------------------------------------------------------------------------------------------
 
-    def tables(self, *, snapshot: int | None = None) -> list[str]:
-        """The names of all tables, with their schemas, at a snapshot; None is the newest."""
+    def tables(self, *, snapshot: SnapshotGiven | None = None) -> list[str]:
+        """The names of all tables, with their schemas, at a snapshot, by its id or a moment; None is the newest."""
         contents, at = self._contents_at(snapshot)
         return [str(TableName(schema, name)) for schema, name, _ in contents.tables(at)]
 
-    def schemas(self, *, snapshot: int | None = None) -> list[str]:
-        """The names of all schemas at a snapshot; None is the newest."""
+    def schemas(self, *, snapshot: SnapshotGiven | None = None) -> list[str]:
+        """The names of all schemas at a snapshot, by its id or a moment; None is the newest."""
         contents, at = self._contents_at(snapshot)
         return contents.schemas(at)
 
@@ -334,14 +334,14 @@ class ReadableLog:
         upto = snapshot_of(self, last, what="last")
         return self.contents().differences(snapshot_named(self, "first", first), upto)
 
-    def duckdb(self, *, snapshot: int | None = None) -> DuckDBPyConnection:
+    def duckdb(self, *, snapshot: SnapshotGiven | None = None) -> DuckDBPyConnection:
         """The stock DuckDB client with the lake attached for reading, as ``lake``, which is its default catalog.
 
         It holds all that was committed before, and each query sees what is the newest then. Close it when it is done with,
         or use it in a ``with`` block.
 
         Args:
-            snapshot: as of which snapshot every query reads; None is the newest.
+            snapshot: as of which snapshot every query reads, by its id or a moment; None is the newest of its own time.
 
         Raises:
             ConfigurationError: DuckDB is not installed: ``pip install 'commitlog[duckdb]'``.
@@ -351,8 +351,8 @@ class ReadableLog:
         from commitlog.client.reading.duckdb_client import open_lake
 
         url = self._access.reader_url()
-        self._contents_at(snapshot)
-        return open_lake(url, snapshot)
+        _, at = self._contents_at(snapshot)
+        return open_lake(url, None if snapshot is None else at)
 
     def contents(self) -> Contents:
         """What the tables hold, as far as readers see it by now."""
@@ -420,12 +420,9 @@ class ReadableLog:
             raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
         return found[0].seq
 
-    def _contents_at(self, snapshot: int | None) -> tuple[Contents, int]:
-        at = self.head_snapshot_id() if snapshot is None else checked_count("snapshot", snapshot)
-        self._access.reach_snapshot(at)
-        contents = self.contents()
-        contents.check_snapshot(at)
-        return contents, at
+    def _contents_at(self, snapshot: SnapshotGiven | None) -> tuple[Contents, int]:
+        at = snapshot_of(self, snapshot)
+        return self.contents(), at
 
 
 def _verdict(given: str | m.Verdict) -> m.Verdict:

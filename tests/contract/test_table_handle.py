@@ -90,9 +90,12 @@ def test_tables_when_listed_then_named_with_their_schemas_as_of_a_snapshot(log: 
     assert f"s_{table}" in log.schemas()
     assert f"s_{table}" not in log.schemas(snapshot=before)
     assert f"main.{table}" not in log.tables(snapshot=before)
+    made_at = log.snapshots(1)[0].time
     with log.transaction() as tx:
         tx.drop_table(table)
     assert f"main.{table}" not in log.tables()
+    assert f"main.{table}" in log.tables(snapshot=made_at)
+    assert f"s_{table}" in log.schemas(snapshot=made_at.isoformat())
     with pytest.raises(SnapshotNotFoundError):
         log.tables(snapshot=10**6)
 
