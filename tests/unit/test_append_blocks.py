@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from commitlog.domain import model as m
-from commitlog.domain.deciding import append_blocks
+from commitlog.domain.deciding import append_blocks, proofs
 from commitlog.domain.deciding.append_blocks import newest_match
-from commitlog.domain.deciding.proofs import excludes
+from commitlog.domain.deciding.proofs import excludes, readings
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate
 from commitlog.domain.model.defining import define
 from commitlog.domain.model.definitions import PartitionKey
@@ -159,6 +159,25 @@ def test_ten_thousand_files_then_few_are_looked_at(
     appended = newest_match(table, (predicate,), 0, None)
     assert (None if appended is None else appended.file.statistics[0].min) == (None if found is None else found * 10)  # type: ignore[union-attr]
     assert len(looks) <= 16 + 1
+
+
+@pytest.mark.interpreted("what it looks at is counted")
+def test_a_list_of_many_values_then_each_is_read_once_however_many_files_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = 0
+
+    def counted(*args: Any) -> Any:
+        nonlocal read
+        read += 1
+        return readings(*args)
+
+    monkeypatch.setattr(proofs, "readings", counted)
+    table = _table_of([_file(number * 10, number * 10 + 4) for number in range(100)])
+    asked = tuple(number * 10 + 7 for number in range(1_000, -1, -1))
+    assert newest_match(table, (Predicate("id", FilterOp.IN, asked),), 0, None) is None
+    assert newest_match(table, (Predicate("id", FilterOp.IN, (*asked, 503)),), 0, None) is table.appended.files[50]
+    assert read == 2 * len(asked) + 1
 
 
 def test_a_search_after_the_definition_or_the_reader_of_statistics_changed_then_what_was_kept_is_not_believed() -> None:

@@ -19,6 +19,7 @@ from commitlog.domain.deciding.proofs import (
     excludes,
     held_by_partition,
     held_by_statistics,
+    lists_of,
     may_be_cut,
     statistics_of,
 )
@@ -67,11 +68,12 @@ def narrowings(
     definition = table.definition
     met: list[_File] = []
     held: list[_File] = []
+    listed = lists_of(definition, read.filter)
     for each in table.appended.files:
         is_old, file = each.snapshot_id <= base, each.file
         if is_old and read.files is not None and each.data_file_id not in read.files:
             continue
-        if not excludes(definition, file, read.filter, decode):
+        if not excludes(definition, file, read.filter, decode, listed):
             (held if is_old else met).append((file, statistics_of(file, decode)))
     assert met, "no file was appended since, so nothing was to be kept out"
     filtered = list(dict.fromkeys(definition.column(each.column).column_id for each in read.filter))

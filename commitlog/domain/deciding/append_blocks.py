@@ -16,10 +16,13 @@ from typing import Any, TypeAlias
 from commitlog.domain.deciding.proofs import (
     Bound,
     Held,
+    Listed,
+    Readings,
     excludes,
     held_by_partition,
     held_by_statistics,
     is_vacuous,
+    lists_of,
     may_be_cut,
     readings,
     statistics_of,
@@ -51,7 +54,8 @@ def newest_match(
         return None
     first = bisect_right(files, base_snapshot_id, key=_snapshot_of)
     blocks = _blocks_of(table, decode, sizes)
-    questions = [_Question(definition, each) for each in conjunction]
+    listed = lists_of(definition, conjunction)
+    questions = [_Question(definition, *each) for each in zip(conjunction, listed, strict=True)]
     at = len(files)
     while at > first:
         passed = blocks.passed(at, questions)
@@ -59,7 +63,7 @@ def newest_match(
             at -= passed
             continue
         at -= 1
-        if not excludes(definition, files[at].file, conjunction, decode):
+        if not excludes(definition, files[at].file, conjunction, decode, listed):
             return files[at]
     return None
 
@@ -99,10 +103,11 @@ class _Range:
 class _Question:
     """A predicate, made ready to be asked of many blocks."""
 
-    def __init__(self, table: TableDefinition, predicate: Predicate) -> None:
+    def __init__(self, table: TableDefinition, predicate: Predicate, listed: Listed | None) -> None:
         self.column = table.column(predicate.column)
         self.op = predicate.op
-        self.ranges = _ranges(self.column, predicate)
+        self.listed = listed
+        self.ranges = [] if listed is not None else _ranges(self.column, predicate)
 
 
 def _ranges(column: Column, predicate: Predicate) -> list[_Range]:
@@ -112,8 +117,8 @@ def _ranges(column: Column, predicate: Predicate) -> list[_Range]:
     firsts = [None if value is None else value.least for value in values]
     lasts = [None if value is None else value.greatest for value in values]
     match predicate.op:
-        case FilterOp.EQ | FilterOp.IN:
-            return [_Range(first, last) for first, last in zip(firsts, lasts, strict=True)]
+        case FilterOp.EQ:
+            return [_Range(firsts[0], lasts[0])]
         case FilterOp.BETWEEN:
             return [_Range(firsts[0], lasts[1])]
         case FilterOp.LT:
@@ -160,7 +165,17 @@ class _Spans:
             return not self.may_be_null
         if question.op is FilterOp.IS_NOT_NULL:
             return not self.steps
+        if question.listed is not None:
+            return self._exclude_listed(question.listed)
         return all(self._exclude_range(asked) for asked in question.ranges)
+
+    def _exclude_listed(self, listed: Listed) -> bool:
+        if not listed.is_known:
+            return not self.steps
+        if len(listed.least) <= len(self.steps):
+            ranges = zip(listed.least, listed.greatest, strict=True)
+            return all(self._exclude_range(_Range(first, last)) for first, last in ranges)
+        return all(step.end is not None and _is_beyond(listed.first_from(step.low), step.end) for step in self.steps)
 
     def _exclude_range(self, asked: _Range) -> bool:
         if asked.last is None:
@@ -179,6 +194,14 @@ class _Spans:
         if isinstance(first, str):
             return bool((first + "\0" if asked.without_first else first) >= end)
         return bool(first >= end if asked.without_first else first > end)
+
+
+def _is_beyond(first: Readings | None, end: _Value) -> bool:
+    """Whether a step has ended before a value, and all that follow it, begin."""
+    if first is None:
+        return True
+    least: _Value = first.least
+    return bool(least >= end if isinstance(end, str) else least > end)
 
 
 def _stairs(steps: Iterable[_Step]) -> list[_Step]:

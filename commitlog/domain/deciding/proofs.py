@@ -7,10 +7,11 @@ the file can match. Whatever is missing, of another type or possibly cut short p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate, Scalar
@@ -33,18 +34,25 @@ _CUT_LENGTH_MIN = 8
 
 
 def excludes(
-    table: TableDefinition, file: DataFile, conjunction: tuple[Predicate, ...], decode: StatisticsDecoder | None
+    table: TableDefinition,
+    file: DataFile,
+    conjunction: tuple[Predicate, ...],
+    decode: StatisticsDecoder | None,
+    listed: Sequence[Listed | None] | None = None,
 ) -> bool:
-    """Whether it is proved that no row of the file matches the conjunction."""
+    """Whether it is proved that no row of the file matches the conjunction; ``listed``: what `lists_of` gives for
+    it, where many files are looked at."""
     if file.record_count == 0:
         return True
+    if listed is None:
+        listed = lists_of(table, conjunction)
     statistics = statistics_of(file, decode)
-    for predicate in conjunction:
+    for at, predicate in enumerate(conjunction):
         column = table.column(predicate.column)
         if is_vacuous(column.type, predicate):
             return True
         for held in (held_by_partition(table, file, column), held_by_statistics(table, file, statistics, column)):
-            if held is not None and _excludes(held, column.type, predicate):
+            if held is not None and _excludes(held, column.type, predicate, listed[at]):
                 return True
     return False
 
@@ -154,7 +162,7 @@ def is_vacuous(data_type: ColumnType, predicate: Predicate) -> bool:
     return False
 
 
-def _excludes(held: Held, data_type: ColumnType, predicate: Predicate) -> bool:
+def _excludes(held: Held, data_type: ColumnType, predicate: Predicate, listed: Listed | None) -> bool:
     """Whether nothing that a file holds of a column satisfies the predicate."""
     if predicate.op is FilterOp.IS_NULL:
         return not held.may_be_null
@@ -162,14 +170,16 @@ def _excludes(held: Held, data_type: ColumnType, predicate: Predicate) -> bool:
         return True
     if predicate.op is FilterOp.IS_NOT_NULL:
         return False
-    low, high = held.low, held.high
-    return _range_excludes(
-        data_type,
-        None if low is None else low.order,
-        None if high is None else high.order,
-        high is not None and high.exact,
-        predicate,
-    )
+    low = None if held.low is None else held.low.order
+    high = None if held.high is None else held.high.order
+    exact = held.high is not None and held.high.exact
+    if listed is not None:
+        if not listed.is_known:
+            return False
+        first = listed.first_from(low)
+        # Those that begin with a maximum which is cut short follow it in their order.
+        return first is None or _above(first, high, exact)
+    return _range_excludes(data_type, low, high, exact, predicate)
 
 
 def _range_excludes(
@@ -177,10 +187,6 @@ def _range_excludes(
 ) -> bool:
     """Whether no value from ``low`` to ``high`` (None: unbounded) satisfies the predicate."""
     op, value = predicate.op, predicate.value
-    if op is FilterOp.IN:
-        assert isinstance(value, tuple)
-        literals = [readings(data_type, item) for item in value]
-        return all(_below(lit, low) or _above(lit, high, exact) for lit in literals)
     if op is FilterOp.BETWEEN:
         assert isinstance(value, tuple)
         first, last = readings(data_type, value[0]), readings(data_type, value[1])
@@ -260,6 +266,38 @@ def readings(data_type: ColumnType, literal: Scalar) -> Readings | None:
         rounded = nearest_float(data_type, as_given)
         return Readings(min(as_given, rounded), max(as_given, rounded))
     return Readings(as_given, as_given)
+
+
+class Listed:
+    """The values of an IN, in their order: a read may list hundreds of thousands, and be asked of as many files.
+
+    is_known: whether each of them can prove something.
+    """
+
+    __slots__ = ("greatest", "is_known", "least")
+
+    def __init__(self, data_type: ColumnType, values: Sequence[Scalar]) -> None:
+        found = [readings(data_type, each) for each in values]
+        known = [each for each in found if each is not None]
+        self.is_known = len(known) == len(found)
+        # Whoever rounds keeps the order.
+        self.least: list[Any] = sorted([each.least for each in known]) if self.is_known else []
+        self.greatest: list[Any] = sorted([each.greatest for each in known]) if self.is_known else []
+
+    def first_from(self, low: Comparable | None) -> Readings | None:
+        """The first value that is not below a bound; None when all are."""
+        at = 0 if low is None else bisect_left(self.greatest, low)
+        return None if at == len(self.least) else Readings(self.least[at], self.greatest[at])
+
+
+def lists_of(table: TableDefinition, conjunction: Sequence[Predicate]) -> list[Listed | None]:
+    """The values of each IN; None for any other predicate."""
+    return [
+        Listed(table.column(each.column).type, each.value)
+        if each.op is FilterOp.IN and isinstance(each.value, tuple)
+        else None
+        for each in conjunction
+    ]
 
 
 def has_zone(value: Scalar) -> bool:
