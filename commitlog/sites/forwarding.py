@@ -237,8 +237,8 @@ def _ended_key(definition: TableDefinition, change: RowChange, settled: m.Resolu
     outcome tells none."""
     if not isinstance(change, m.InsertRow):
         return change.key
-    assert settled is not None
-    return _key(definition, change.row if settled.committed_row is None else settled.committed_row)
+    met = None if settled is None else settled.committed_row
+    return _key(definition, change.row if met is None else met)
 
 
 def _key(definition: TableDefinition, image: Mapping[str, m.RowValue]) -> m.Row:

@@ -23,7 +23,7 @@ def raced(*late: dict, on_conflict: str = "LAST_UPDATE_WINS") -> tuple[m.Outcome
 
 
 def test_outcome_when_too_large_then_images_go_but_for_the_key_of_a_row_that_an_insert_met_under_another() -> None:
-    outcome, [shorter], _ = raced(insert(id=1, v="x", time=9**18), insert(id=3, v="b", time=9**18))
+    outcome, [shorter, _], _ = raced(insert(id=1, v="x", time=9**18), insert(id=3, v="b", time=9**18))
     assert [each.committed_row for each in outcome.resolutions] == [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
     assert [each.committed_row for each in shorter.resolutions] == [None, {"id": 2}]
     assert [each.proposed_row for each in shorter.resolutions] == [None, None]
@@ -36,8 +36,17 @@ def test_outcome_when_too_large_without_images_too_then_half_of_its_conflicts_go
     assert {each.conflict_count for each in shorter} == {outcome.conflict_count}
 
 
+def test_outcome_when_too_large_by_races_that_were_settled_then_those_stay_of_which_somebody_needs_the_key() -> None:
+    outcome, [_, shortest], verifier = raced(
+        insert(id=1, v="x", time=9**18), insert(id=3, v="b", time=9**18), on_conflict="LAST_UPDATE_WINS"
+    )
+    assert [each.committed_row for each in shortest.resolutions] == [{"id": 2}]
+    assert shortest.replace(resolutions=outcome.resolutions) == outcome
+    assert verifier.check(shortest) is None
+
+
 def test_outcome_when_it_was_shortened_then_verifying_finds_nothing_but_what_was_changed() -> None:
-    outcome, [shorter], verifier = raced(insert(id=1, v="x", time=9**18), delete_row(2))
+    outcome, [shorter, _], verifier = raced(insert(id=1, v="x", time=9**18), delete_row(2))
     assert outcome.snapshot_id is not None
     forged = shorter.replace(resolutions=shorter.resolutions[:1])
     assert difference(forged, outcome, [shorter]) == "settles other conflicts than the rules do"

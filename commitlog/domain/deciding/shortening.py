@@ -7,15 +7,21 @@ from collections.abc import Iterator
 from commitlog.domain import model as m
 from commitlog.domain.state.index import SequencerState
 
+_IN_EFFECTS = (m.ResolutionAction.APPLIED, m.ResolutionAction.SKIPPED)
+"""What is said of these is in the effects, too, but for the key of another row that was met."""
+
 
 def shortenings(state: SequencerState, outcome: m.Outcome) -> Iterator[m.Outcome]:
     """The outcome ever shorter, before the state has taken it: first without row images, then with half of the conflicts at
-    a time; ``conflict_count`` stays."""
+    a time, and at last without those settled races that nobody goes by; ``conflict_count`` stays."""
     outcome = outcome.replace(resolutions=tuple([_without_images(state, each) for each in outcome.resolutions]))
     yield outcome
     while outcome.conflicts:
         outcome = outcome.replace(conflicts=outcome.conflicts[: len(outcome.conflicts) // 2])
         yield outcome
+    kept = tuple([each for each in outcome.resolutions if each.action not in _IN_EFFECTS or each.committed_row])
+    if len(kept) < len(outcome.resolutions):
+        yield outcome.replace(resolutions=kept)
 
 
 def _without_images(state: SequencerState, told: m.Resolution) -> m.Resolution:
