@@ -201,6 +201,20 @@ def test_append_when_the_table_is_partitioned_then_a_file_for_each_partition(log
     assert len(rows_in(log, table)) == 4
 
 
+def test_append_when_partition_keys_have_more_values_together_than_a_number_holds_then_each_row_is_in_its_own(
+    log: CommitLog, table: str
+) -> None:
+    columns = {f"k{key}": [(each * 37 + key * 11) % 100 for each in range(100)] for key in range(11)}
+    log.append(table, pa.table(columns), create=True, partition_by=list(columns))
+    log.wait_for_snapshot()
+    handle = log.table(table)
+    for file in handle.files():
+        (row,) = pq.read_table(file.path, partitioning=None).to_pylist()
+        assert file.partition_values == tuple(str(each) for each in row.values())
+    assert len(handle.files()) == 100
+    assert handle.scan(where="k7 = 42 and k0 >= 0").count() == 1
+
+
 @pytest.mark.parametrize(
     ("data_type", "values", "told"),
     [

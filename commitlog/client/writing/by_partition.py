@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from commitlog.domain.model.definitions import Column, PartitionKey, TableDefini
 from commitlog.domain.model.types import canonical_value, value_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CODES_MAX = 2**63
 _PARTS: Mapping[str, Callable[[Any], Any]] = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}
 
 
@@ -41,6 +42,10 @@ class _Value(NamedTuple):
     is_known: bool
 
 
+_Digits: TypeAlias = "list[list[tuple[_Value, ...]]]"
+"""By digit of a code the values of one key, or of several, that each of its numbers means."""
+
+
 def by_partition(rows: pa.Table, table: TableDefinition) -> Iterator[Partition]:
     """The rows of each partition, in their order.
 
@@ -53,7 +58,7 @@ def by_partition(rows: pa.Table, table: TableDefinition) -> Iterator[Partition]:
     if not computed:
         yield Partition("", None, rows)
         return
-    codes, values = _coded([_values(rows.column(column.name), index, key, column) for index, key, column in computed])
+    codes, digits = _coded([_values(rows.column(column.name), index, key, column) for index, key, column in computed])
     starts = _starts(codes)
     if len(starts) == 1:
         order = rows
@@ -62,11 +67,7 @@ def by_partition(rows: pa.Table, table: TableDefinition) -> Iterator[Partition]:
         order, codes = rows.take(sorting), codes.take(sorting)
         starts = _starts(codes)
     for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
-        found: list[_Value] = []
-        rest = codes[start].as_py()
-        for known in reversed(values):
-            rest, at = divmod(rest, len(known))
-            found.insert(0, known[at])
+        found = _decoded(codes[start].as_py(), digits)
         is_known = len(computed) == len(keys) and all(each.is_known for each in found)
         yield Partition(
             "/".join(each.directory for each in found) + "/",
@@ -75,12 +76,29 @@ def by_partition(rows: pa.Table, table: TableDefinition) -> Iterator[Partition]:
         )
 
 
-def _coded(keys: list[tuple[pa.Array, list[_Value]]]) -> tuple[pa.Array, list[list[_Value]]]:
-    """One number a row that says which of its values each key has."""
+def _coded(keys: list[tuple[pa.Array, list[_Value]]]) -> tuple[pa.Array, _Digits]:
+    """One number a row that says which of its values each key has, and what its digits mean."""
     codes = pa.repeat(pa.scalar(0, pa.int64()), len(keys[0][0]))
+    digits: _Digits = []
+    count = 1
     for indices, values in keys:
+        if count * len(values) > _CODES_MAX:
+            # Of all that several keys could have together there are no more than rows.
+            encoded = codes.dictionary_encode()
+            digits = [[_decoded(code, digits) for code in encoded.dictionary.to_pylist()]]
+            codes, count = encoded.indices.cast(pa.int64()), len(encoded.dictionary)
         codes = pc.add(pc.multiply(codes, len(values)), indices.cast(pa.int64()))
-    return codes, [values for _, values in keys]
+        digits.append([(each,) for each in values])
+        count *= len(values)
+    return codes, digits
+
+
+def _decoded(code: int, digits: _Digits) -> tuple[_Value, ...]:
+    found: tuple[_Value, ...] = ()
+    for known in reversed(digits):
+        code, at = divmod(code, len(known))
+        found = (*known[at], *found)
+    return found
 
 
 def _values(given: pa.ChunkedArray, index: int, key: PartitionKey, column: Column) -> tuple[pa.Array, list[_Value]]:
