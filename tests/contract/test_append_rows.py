@@ -17,6 +17,7 @@ import pytest
 
 from commitlog.client import CommitLog
 from commitlog.client.files.data_files import read_data_file
+from commitlog.client.writing import table_writer
 from commitlog.domain.model import Append, DataFile, Proposal
 from commitlog.errors import (
     DataFileError,
@@ -213,6 +214,19 @@ def test_append_when_partition_keys_have_more_values_together_than_a_number_hold
         assert file.partition_values == tuple(str(each) for each in row.values())
     assert len(handle.files()) == 100
     assert handle.scan(where="k7 = 42 and k0 >= 0").count() == 1
+
+
+def test_append_when_each_batch_has_rows_of_many_partitions_then_a_file_for_each_partition(
+    log: CommitLog, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_writer, "WAITING_BYTES", 4 * 2**20)
+    monkeypatch.setattr(table_writer, "OPEN_FILES", 20)
+    schema = pa.schema([("p", pa.int32()), ("x", pa.int64())])
+    columns = {"p": [each % 50 for each in range(10_000)], "x": range(10_000)}
+    batches = (pa.record_batch(columns, schema) for _ in range(10))
+    log.append(table, pa.RecordBatchReader.from_batches(schema, batches), create=True, partition_by=["p"])
+    log.wait_for_snapshot()
+    assert [each.record_count for each in log.table(table).files()] == [2_000] * 50
 
 
 @pytest.mark.parametrize(

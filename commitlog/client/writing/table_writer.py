@@ -64,10 +64,10 @@ class _Part:
         self.row_count = 0
         self.size_bytes = 0
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, rows: pa.Table, size_bytes: int) -> None:
         self.waiting.append(rows)
         self.row_count += rows.num_rows
-        self.size_bytes += _size_bytes(rows)
+        self.size_bytes += size_bytes
 
     def take(self) -> Sequence[pa.Table]:
         """What is waiting, as row groups that are as full as may be; nothing waits afterwards."""
@@ -108,11 +108,13 @@ class _TableWriter:
         fitted = self._fit.apply(rows)
         if self._check is not None:
             self._check(self._fit.table, fitted)
+        size_bytes = _size_bytes(fitted)
         for partition in by_partition(fitted, self._fit.table):
             part = self._parts.get(partition.directory)
             if part is None:
                 part = self._parts[partition.directory] = _Part(partition.directory, partition.values)
-            part.add(partition.rows)
+            # They are all parts of the same buffers.
+            part.add(partition.rows, size_bytes * partition.rows.num_rows // max(fitted.num_rows, 1))
             if part.row_count >= GROUP_ROWS or part.size_bytes >= GROUP_BYTES:
                 self._flush(part)
         if len(self._parts) > 1 and sum(part.size_bytes for part in self._parts.values()) > WAITING_BYTES:
