@@ -7,6 +7,7 @@ same reading of statistics as that of SERIALIZABLE reads (rules.md 12.14, 12.24)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any, LiteralString, TypeAlias
 
 from psycopg import sql
@@ -22,6 +23,8 @@ _DAY = r"^\d{4}-\d{2}-\d{2}"
 _MOMENT = r"^\d{4}-\d{2}-\d{2} .*\d\+00$"
 """A moment as the log's writers store it; other clients store those of their own zone, which do not sort as text."""
 _AS_TEXT = frozenset({"varchar", "date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
+_RUNS_MAX = 256
+"""PostgreSQL takes 65,535 parameters, and each of these is compared with the bounds of each file."""
 Proof: TypeAlias = "tuple[sql.Composable, list[Any]]"
 """A condition, and its parameters."""
 
@@ -111,7 +114,7 @@ def _outside(
             return None
         case FilterOp.IN:
             assert isinstance(value, tuple)
-            return _all([_any([below(item), above(item)]) for item in value])
+            return _all([_any([below(last), above(first)]) for first, last in side.runs(value)])
         case FilterOp.BETWEEN:
             assert isinstance(value, tuple)
             return _any([below(value[1]), above(value[0])])
@@ -157,6 +160,25 @@ class _Side:
         self.low = low
         self.high = high
         self.is_exact = is_exact
+
+    def runs(self, values: Sequence[Scalar]) -> list[tuple[Scalar, Scalar]]:
+        """Values one by one, each the first and the last of a run; of many, the ends of some runs in which all of them are."""
+        if len(values) <= _RUNS_MAX:
+            return [(each, each) for each in values]
+        ordered: list[tuple[tuple[Any, Any], int]] = []
+        for at, each in enumerate(values):
+            least, greatest = self._literal(each, is_least=True), self._literal(each, is_least=False)
+            if least is None or greatest is None:
+                return [(each, each)]  # It proves nothing, and so do all of them.
+            ordered.append(((self._order(least), self._order(greatest)), at))
+        ordered.sort()
+        size = -(-len(ordered) // _RUNS_MAX)
+        runs = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        return [(values[run[0][1]], values[run[-1][1]]) for run in runs]
+
+    def _order(self, literal: str) -> Any:
+        """What sorts literals as they are compared: as numbers or as text."""
+        return literal if self.column.type.name in _AS_TEXT or self.column.type.name == "boolean" else Decimal(literal)
 
     def below(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is below (or at) the lower bound."""

@@ -120,6 +120,24 @@ def test_scan_when_a_table_was_changed_then_its_rows_at_each_snapshot(
     assert sorted(handle.scan().to_polars()["id"]) == sorted(handle.scan().to_pandas()["id"]) == [1, 3, 4, 5]
 
 
+def test_scan_when_a_filter_lists_many_values_then_rows_of_all_of_them(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    append(log, table, tmp_path, pa.table({"id": range(100), "day": [str(each) for each in range(100)]}))
+    append(log, table, tmp_path)
+    handle, many = log.table(table), [*range(2, 100_000, 2), None]
+    assert rows(handle.scan(where=("id", "in", many), columns=["id"])) == [
+        (2,),
+        *((each,) for each in range(2, 100, 2)),
+    ]
+    assert handle.scan(where=("day", "not in", [str(each) for each in range(3, 100_000)])).count() == 6
+    outcome = handle.delete(("id", "in", many))
+    assert outcome is not None
+    log.wait_for_snapshot()
+    assert sorted(handle.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == sorted([0, 1, 3, *range(1, 100, 2)])
+
+
 def test_scan_when_values_are_excluded_then_the_rows_that_have_another_one(
     log: CommitLog, table: str, tmp_path: Path
 ) -> None:

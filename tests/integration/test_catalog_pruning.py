@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from lakes import Lake, change
 
+from commitlog.catalog import pruning
 from commitlog.catalog.queries import Catalog
 from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model import Append, DataFile, FilterOp, Predicate
@@ -105,6 +106,41 @@ def test_files_when_filtered_in_sql_then_as_the_core_reads_their_statistics(lake
         assert found == expected, where
         left_out += len(files) - len(found)
     assert left_out > 2_000
+    catalog.close()
+
+
+def test_files_when_a_list_is_longer_than_is_asked_for_one_by_one_then_none_that_may_match_is_left_out(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(12)
+    partition = [{"column": "p", "transform": "identity"}]
+    lake.commit(change("CREATE_TABLE", columns=COLUMNS, partition_by=partition))
+    head = lake.commit(change("APPEND", files=[some_file(rng, n) for n in range(60)]))
+    files = {each.file.path: each.file for each in lake.log.state.tables[1].appended.files}
+    definition = lake.log.state.tables[1].definition
+    catalog = Catalog(lake.database_url)
+    table = catalog.table_at("main", "t", head)
+    assert table is not None
+
+    def left_out(where: Predicate) -> set[str]:
+        return files.keys() - {Path(each.path).name for each in catalog.files_at(table, head, where=[where])}
+
+    several = 0
+    for _ in range(300):
+        column, values = rng.choice(list(VALUES.items()))
+        literals = [*values, None] if rng.random() < 0.05 else values
+        where = Predicate(column, FilterOp.IN, tuple(rng.choice(literals) for _ in range(rng.randrange(1, 6))))
+        expected = {name for name, file in files.items() if excludes(definition, file, (where,), None)}
+        with monkeypatch.context() as patched:
+            patched.setattr(pruning, "_RUNS_MAX", 2)
+            found = left_out(where)
+        assert found <= expected, where
+        several += len(found)
+    assert several > 1_000
+    # More than PostgreSQL takes parameters.
+    between = tuple(each for each in range(-40_000, 40_000) if each not in VALUES["i"])
+    beyond = tuple(range(100, 80_000))
+    assert left_out(Predicate("i", FilterOp.IN, between)) <= left_out(Predicate("i", FilterOp.IN, beyond)) != set()
     catalog.close()
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from commitlog.client.reading.matching import Condition
+from commitlog.client.tables.arrow_schemas import arrow_type
 from commitlog.client.tables.filters import Excluded, conditions, predicates
 from commitlog.domain.model import FilterOp, Predicate
+from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import InvalidRequestError
 
 
@@ -95,3 +104,38 @@ def test_conditions_when_they_exclude_then_what_the_log_is_told_lets_more_throug
 def test_predicates_when_it_is_no_filter_then_says_what_is_wrong_and_where(where: Any, says: str) -> None:
     with pytest.raises(InvalidRequestError, match=says):
         predicates(where)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "asked"),
+    [
+        ("int64", [1, 2, None, -(2**63), 2**63 - 1], [1, None, -(2**63)]),
+        ("uint64", [1, 2**64 - 1, None], [str(2**64 - 1)]),
+        ("int128", [Decimal(1), Decimal(2**100), None], [str(2**100)]),
+        ("float64", [0.0, -0.0, 1.5, float("nan"), float("inf"), None], [-0.0, float("nan")]),
+        ("float64", [0.0, -0.0, 1.5, float("nan"), None], [0, 1.5]),
+        ("float32", [0.5, 0.10000000149011612, None], [0.1]),
+        ("decimal(9,2)", [Decimal("1.50"), Decimal("2.00"), None], ["1.5", 2]),
+        ("boolean", [True, False, None], [True]),
+        ("varchar", ["", "a", "Ü", None], ["", "Ü"]),
+        ("uuid", [str(UUID(int=7)), str(UUID(int=8)), None], [str(UUID(int=7)).upper()]),
+        ("blob", [b"", b"\0z", None], ["\\x00z"]),
+        ("date", [date(2024, 2, 29), date(2024, 3, 1), None], ["2024-02-29"]),
+        ("time", [time(1, 2, 3), time(1, 2, 4), None], ["01:02:03", "01:02:04.000000001"]),
+        ("timestamp", [datetime(2024, 1, 1), datetime(2024, 1, 2), None],
+         ["2024-01-01 00:00:00", "2024-01-02 00:00:00.000000001"]),
+        ("timestamptz", [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)], ["2024-01-01 02:00:00+02"]),
+    ],
+)  # fmt: skip
+def test_condition_when_it_lists_many_values_then_the_same_rows_as_one_by_one(
+    kind: str, values: list[Any], asked: list[Any]
+) -> None:
+    column = Column(1, "x", parse_type(kind))
+    rows = pa.table({"x": pa.array(values, arrow_type(column)), "at": range(len(values))})
+    for several in (Predicate("x", FilterOp.IN, tuple(asked)), Excluded("x", tuple(asked))):
+        many = tuple(asked) * 10_000
+        longer = Excluded("x", many) if isinstance(several, Excluded) else Predicate("x", FilterOp.IN, many)
+        one_by_one, together = (
+            rows.filter(Condition(each, column).on(pc.field("x")))["at"] for each in (several, longer)
+        )
+        assert together.to_pylist() == one_by_one.to_pylist()

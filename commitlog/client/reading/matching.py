@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from commitlog.client.reading.stored_rows import bytes_of, scalar_of
 from commitlog.client.tables.arrow_schemas import WHOLE_NUMBERS, arrow_type
 from commitlog.client.tables.filters import NULL_CHECKS, Excluded
-from commitlog.domain.model import FilterOp, Predicate, Scalar
+from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, canonical_value
 from commitlog.errors import InvalidRequestError
@@ -23,6 +24,10 @@ Expression: TypeAlias = pc.Expression
 _COMPARABLE = frozenset(
     {*INTEGER_BITS, *FLOATS, *TIMESTAMPS, "decimal", "boolean", "varchar", "json", "uuid", "blob", "date", "time"}
 )
+_APART_MAX = 16
+"""So many values are compared one by one, which the statistics of files serve; of more, an expression would be nested too deep
+for Arrow, which ends the process."""
+_BIGINTS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
 _UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -52,6 +57,20 @@ class Condition:
         given = value if isinstance(value, tuple) else (value,)
         self._values = [_compared(column, value) for value in given]
 
+    def stored(self) -> list[int] | list[bytes] | list[UUID]:
+        """The values of which a row in no file must have one, as the catalog has them; empty where that is not known."""
+        if self._op not in (FilterOp.EQ, FilterOp.IN):
+            return []
+        values = [each for each in self._values if each is not None]
+        match self.column.type.name:
+            case "varchar":
+                return [str(each).encode() for each in values]
+            case "uuid":
+                return [UUID(each) for each in values]
+            case name if name in _BIGINTS:
+                return [each for each in values if BIGINT_MIN <= each <= BIGINT_MAX]
+        return []
+
     def on(self, field: Expression) -> Expression:
         """The condition on what ``field`` has for the column; where that is NULL it is not true."""
         values = self._values
@@ -78,7 +97,16 @@ class Condition:
         return self._below(field, values[0])
 
     def _one_of(self, field: Expression) -> Expression:
-        return reduce(or_, (self._equal(field, each) for each in self._values), pc.scalar(False))
+        if len(self._values) <= _APART_MAX:
+            return reduce(or_, (self._equal(field, each) for each in self._values), pc.scalar(False))
+        data_type = arrow_type(self.column)
+        numbers = [each for each in self._values if isinstance(each, float)]
+        # Zeros are equal, and NaNs, but not by their bits, by which values are looked up.
+        zeros = [-each for each in numbers if each == 0]
+        scalars = [self._scalar(each) for each in (*self._values, *zeros) if each is not None and each == each]
+        # A time that is finer than the column's unit is none of its values.
+        found = field.isin(pa.array([each for each in scalars if each.type == data_type], data_type))
+        return found | pc.is_nan(field) if any(map(math.isnan, numbers)) else found
 
     def _equal(self, field: Expression, value: Any) -> Expression:
         return self._unless_nan(value, lambda: field == self._scalar(value), pc.is_nan(field))
