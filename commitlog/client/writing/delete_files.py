@@ -39,7 +39,7 @@ def split_deletes(
         all_positions_max: how many of all files together.
     """
     whole = [each for each, rows in found.items() if len(rows) == live[each]]
-    parts = [each for each in found if each not in whole]
+    parts = [each for each, rows in found.items() if len(rows) != live[each]]
     inlined: list[int] = []
     in_files: list[int] = []
     positions = 0

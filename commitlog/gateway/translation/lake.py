@@ -120,10 +120,10 @@ class CommittedLake:
 
     def folder(self, table_id: int) -> str:
         """Where the table's files are, with a slash at the end."""
-        table = self._row("table", "table_id", table_id)
+        table = self._by_id["table"][table_id]
         if not table["path_is_relative"]:
             return str(table["path"])
-        return self._folder_of(self._row("schema", "schema_id", table["schema_id"])) + str(table["path"] or "")
+        return self._folder_of(self._by_id["schema"][table["schema_id"]]) + str(table["path"] or "")
 
     def place(self, row: Row) -> str:
         """The full path of a file, of its row in the catalog."""
@@ -154,8 +154,8 @@ class CommittedLake:
         """The folder that the log gives a table, with a slash at the end; None where nobody knows it before it is created."""
         if not self.is_new(table_id):
             return self.folder(table_id)
-        table = self._row("table", "table_id", table_id)
-        schema = self._row("schema", "schema_id", table["schema_id"])
+        table = self._by_id["table"][table_id]
+        schema = self._by_id["schema"][table["schema_id"]]
         is_known = schema["schema_id"] in self.before.schemas or schema["path"] == path_of(schema["schema_name"], "")
         if not is_known or not is_plain(table["table_name"]):
             return None
@@ -165,8 +165,10 @@ class CommittedLake:
         path = str(schema["path"] or "")
         return self._base.data_path + path if schema["path_is_relative"] else path
 
-    def _row(self, name: str, key: str, value: int) -> Row:
-        return next(row for row in reversed(self._rows[name]) if row[key] == value)
+    @cached_property
+    def _by_id(self) -> Mapping[str, Mapping[int, Row]]:
+        """The newest row of each schema and table."""
+        return {name: {row[f"{name}_id"]: row for row in self._rows[name]} for name in ("schema", "table")}
 
     # --- what cannot be said ------------------------------------------------------------------------------------------
 

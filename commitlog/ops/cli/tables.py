@@ -20,8 +20,9 @@ def tables_command(settings: Settings, at: int | datetime | None, as_json: bool)
     """List the tables: their columns, and in how many files their rows are."""
     with reading_log(settings) as log:
         snapshot_id = snapshot_of(log, at, what="--at")
-        tables = [log.table(name) for name in log.tables(snapshot=snapshot_id)]
-        found = [(each.name, each.at(snapshot_id).definition.columns, len(each.files(snapshot_id))) for each in tables]
+        tables = {name: log.table(name).at(snapshot_id).definition for name in log.tables(snapshot=snapshot_id)}
+        count = log.contents().file_count_at
+        found = [(name, each.columns, count(each.table_id, snapshot_id)) for name, each in tables.items()]
     for name, columns, files in found if as_json else ():
         shown = [{"name": column.name, "type": str(column.type)} for column in columns]
         print_json({"table": name, "columns": shown, "files": files})

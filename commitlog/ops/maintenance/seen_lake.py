@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from posixpath import basename, dirname
@@ -108,8 +108,8 @@ class SeenLake:
         if len(parts) == 3 and is_named_by_us(parts[2]):
             return True
         return any(
-            place.startswith(f"{folder}/") and is_named_by_us(place.removeprefix(f"{folder}/"))
-            for folder in self._table_folders
+            folder in self._table_folders and is_named_by_us(place.removeprefix(f"{folder}/"))
+            for folder in _folders_of(place)
         )
 
     def is_inside(self, file: ScheduledFile) -> bool:
@@ -145,6 +145,12 @@ class SeenLake:
         """Whether a file is seen. In an object store nothing is asked for outside of the data path: that would be at a place
         that a proposal chose, with the rights of whoever cleans."""
         return not self.listed.keys().isdisjoint(places_of(path)) or (is_local(path) and stored_file(path) is not None)
+
+
+def _folders_of(place: str) -> Iterator[str]:
+    """All that a file is in."""
+    while place := place.rpartition("/")[0]:
+        yield place
 
 
 def check_marked(data_path: str, log_id: bytes, log: str) -> None:

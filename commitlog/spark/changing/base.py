@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from commitlog.spark.filters import Where, conjunction
 from commitlog.spark.reading.dataframes import Scan
 from commitlog.spark.reading.derived_filters import NOTHING_SAID, Derived, derived
 from commitlog.spark.reading.scan import scan_at
+from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.writing.target import target_of
 
 Asked: TypeAlias = "Where | Callable[[TableDefinition], Where]"
@@ -81,10 +82,15 @@ def names_of(base: Base) -> list[str]:
     return [column.name for column in base.definition.columns]
 
 
-def only(base: Base, data_file_ids: Container[int]) -> Base:
+def only(base: Base, data_file_ids: Iterable[int]) -> Base:
     """The base with some of its files, and without the rows that are in no file."""
-    files = tuple(each for each in base.scan.files if each.data_file_id in data_file_ids)
-    return replace(base, scan=replace(base.scan, files=files, inlined=base.scan.inlined.slice(0, 0)))
+    chosen = frozenset(data_file_ids)
+    return with_files(base, [each for each in base.scan.files if each.data_file_id in chosen])
+
+
+def with_files(base: Base, files: Iterable[ScanFile]) -> Base:
+    """The base with these of its files alone, and without the rows that are in no file."""
+    return replace(base, scan=replace(base.scan, files=tuple(files), inlined=base.scan.inlined.slice(0, 0)))
 
 
 def refuse_inlined(base: Base) -> None:

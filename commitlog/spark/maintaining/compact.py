@@ -19,7 +19,7 @@ from commitlog.client.tables.names import parse_table_name
 from commitlog.client.writing.proposal_room import by_partition
 from commitlog.domain.model import FilterOp
 from commitlog.errors import InvalidRequestError
-from commitlog.spark.changing.base import Base, base_of, only
+from commitlog.spark.changing.base import Base, base_of, only, with_files
 from commitlog.spark.columns import quoted
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, conjunction, is_spark_only
@@ -109,7 +109,7 @@ def compact(
     chosen = base if where is None else only(base, _files_that_may_match(base, where))
     # Files of different partitions are not mixed; those whose partition is not known are split by it when written.
     groups = [
-        only(base, [each.data_file_id for each in group])
+        with_files(base, group)
         for partition in by_partition(chosen.scan.files)
         for group in order.groups(partition, rewrite_all=rewrite_all)
     ]
