@@ -456,6 +456,10 @@ def test_describe_changes_when_many_then_counts_the_rest() -> None:
     [
         (m.TableRead("main", "t"), "table main.t, all of it"),
         (m.TableRead("main", "t", (m.Predicate("a", m.FilterOp.IN, (1, 2)),)), "table main.t where a in (1, 2)"),
+        (
+            m.TableRead("main", "t", (m.Predicate("a", m.FilterOp.IN, tuple(range(5_010))),)),
+            "table main.t where a in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, and 5,000 more)",
+        ),
         (m.TableRead("main", "t", (m.Predicate("a", m.FilterOp.IS_NULL),)), "table main.t where a is null"),
         (m.NameRead("main"), "the name main"),
         (m.NameRead("main", "t"), "the name main.t"),

@@ -14,6 +14,7 @@ from commitlog.domain.model.definitions import quoted
 if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry
 
+_SHOWN_MAX = 10
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.+\-Z]*)?")
 
 
@@ -121,7 +122,11 @@ def _describe_predicate(predicate: m.Predicate) -> str:
     if predicate.op in NULL_CHECKS:
         return f"{quoted(predicate.column)} {op}"
     value = predicate.value
-    shown = f"({', '.join(map(shown_value, value))})" if isinstance(value, tuple) else shown_value(value)
+    if isinstance(value, tuple):
+        more = f", and {len(value) - _SHOWN_MAX:,} more" if len(value) > _SHOWN_MAX else ""
+        shown = f"({', '.join(map(shown_value, value[:_SHOWN_MAX]))}{more})"
+    else:
+        shown = shown_value(value)
     return f"{quoted(predicate.column)} {op} {shown}"
 
 
