@@ -166,7 +166,7 @@ class Commits:
                 )
             if not base.may_propose:
                 raise NotUnderstoodError(f"{user} may not write: grant it the role {WRITER_ROLE} (`commitlog acl`)")
-            translated = translate(batch, base, self._log.changes_max)
+            translated = translate(batch, base, self._log.changes_max, self._log.access.settings)
         proposal_id, time_ms = identified(batch.uuids_and_paths)
         proposal = m.Proposal(
             proposal_id,

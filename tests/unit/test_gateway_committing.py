@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -63,6 +64,7 @@ class PlayedLog:
         self.sent: list[m.Proposal] = []
         self.asked: list[bytes] = []
         self.found: Exception | None = None
+        self.access = SimpleNamespace(settings=m.LogSettings())
 
     def submit_async(self, proposal: m.Proposal) -> Future[SubmittedOutcome]:
         if self._unsent is not None:

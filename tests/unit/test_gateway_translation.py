@@ -32,7 +32,7 @@ def translated(name: str, **differing: Any) -> Translated:
         assert old in text
         text = text.replace(old, new)
     base = differing.get("base", found.base)
-    return translate(parse(text), base)
+    return translate(parse(text), base, settings=m.LogSettings(**differing.get("settings", {})))
 
 
 def bare(value: Any) -> Any:
@@ -78,6 +78,14 @@ def test_many_rows_go_as_the_clients_own_delete_file() -> None:
     assert (file.path, file.path_is_relative, file.file_size_bytes) == (row["path"], True, row["file_size_bytes"])
     assert (len(file.rows), file.data_file_id, found.unused) == (2500, 0, ())
     assert found.files == (f"/lake/main/t/{row['path']}",)
+
+
+@pytest.mark.parametrize("limit", ["inlined_positions_max", "changeset_positions_max"])
+def test_few_rows_go_as_the_clients_own_delete_file_where_the_log_takes_no_more_positions(limit: str) -> None:
+    (change,) = translated("delete", settings={limit: 2}).changes
+    assert [list(each.rows) for each in change.positions] == [[1, 3]]
+    (change,) = translated("delete", settings={limit: 1}).changes
+    assert (change.positions, [list(each.rows) for each in change.delete_files]) == ((), [[1, 3]])
 
 
 def test_a_delete_file_that_names_the_clients_snapshots_is_written_anew(tmp_path: Path) -> None:

@@ -32,15 +32,18 @@ class Deletes:
         batch: the commit.
         base: the catalog at its base.
         lake: what the commit makes of it.
+        settings: the limits of the log.
 
     Attributes:
         unused: full paths of the client's delete files whose rows go as positions.
     """
 
-    def __init__(self, batch: Batch, base: Base, lake: CommittedLake) -> None:
+    def __init__(self, batch: Batch, base: Base, lake: CommittedLake, settings: m.LogSettings) -> None:
         self._batch = batch
         self._base = base
         self._lake = lake
+        self._of_file_max = min(POSITIONS_MAX, settings.inlined_positions_max)
+        self._left = settings.changeset_positions_max
         self.unused: list[str] = []
 
     def of(self, table: SourceTable) -> Iterator[m.Delete]:
@@ -60,7 +63,8 @@ class Deletes:
             path = self._lake.place(row)
             listed = positions_in(self._base, path)
             rows = FrozenBitMap64(listed - before.get(row["data_file_id"], BitMap64()))
-            if len(rows) <= POSITIONS_MAX:
+            if len(rows) <= min(self._of_file_max, self._left):
+                self._left -= len(rows)
                 self.unused += self._lake.unneeded(row)
                 if rows:
                     positions.append(m.PositionDelete(row["data_file_id"], rows))

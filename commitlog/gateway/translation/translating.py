@@ -15,6 +15,8 @@ from commitlog.gateway.translation.deletes import Deletes
 from commitlog.gateway.translation.keyed_rows import KeyedRows
 from commitlog.gateway.translation.lake import CommittedLake
 
+_AS_CREATED = m.LogSettings()
+
 
 @dataclass(frozen=True, slots=True)
 class Translated:
@@ -33,13 +35,16 @@ class Translated:
     files: tuple[str, ...] = ()
 
 
-def translate(batch: Batch, base: Base, changes_max: Callable[[int], int] = int) -> Translated:
+def translate(
+    batch: Batch, base: Base, changes_max: Callable[[int], int] = int, settings: m.LogSettings = _AS_CREATED
+) -> Translated:
     """Turn a commit back into what it means.
 
     Args:
         batch: the commit.
         base: the catalog as the client saw it.
         changes_max: how many changes a proposal may have that wants so many; by default as many.
+        settings: the other limits of the log.
 
     Raises:
         NotUnderstoodError: the log has no change for it; what, and what to do instead.
@@ -51,7 +56,7 @@ def translate(batch: Batch, base: Base, changes_max: Callable[[int], int] = int)
         return 1 if definition is None else definition.next_column_id
 
     defined = tuple(difference(lake.before, lake.after, next_column_id, {})) if lake.alters else ()
-    deletes = Deletes(batch, base, lake)
+    deletes = Deletes(batch, base, lake, settings)
     appends = Appends(batch, base, lake, defined)
     changes: list[m.Change] = [*defined]
     made: list[str] = []
