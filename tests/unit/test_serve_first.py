@@ -11,7 +11,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Genesis, LogSettings
 from commitlog.errors import ConfigurationError
 from commitlog.log import genesis
-from commitlog.ops.service.serve import check_path
+from commitlog.ops.service.serve import check_places
 
 MADE = Genesis(log_id=bytes(range(16)), partitions=4, created_at_ms=0, settings=LogSettings(), data_path=None)
 
@@ -23,7 +23,7 @@ def test_check_path_when_another_made_the_log_meanwhile_then_its_mark_is_no_othe
     (tmp_path / "lake").mkdir()
     claim(str(tmp_path / "lake"), MADE.log_id, "main")
     monkeypatch.setattr(genesis, "find_genesis", lambda settings: looks.pop(0))
-    check_path(Settings.load(environment={}, log="main", data_path=str(tmp_path / "lake"), home=tmp_path / "home"))
+    check_places(Settings.load(environment={}, log="main", data_path=str(tmp_path / "lake"), home=tmp_path / "home"))
     assert looks == []
 
 
@@ -34,4 +34,4 @@ def test_check_path_when_the_log_is_not_there_then_a_mark_is_another_logs(
     claim(str(tmp_path / "lake"), MADE.log_id, "main")
     monkeypatch.setattr(genesis, "find_genesis", lambda settings: None)
     with pytest.raises(ConfigurationError, match="belongs to another log main"):
-        check_path(Settings.load(environment={}, log="main", data_path=str(tmp_path / "lake"), home=tmp_path / "home"))
+        check_places(Settings.load(environment={}, log="main", data_path=str(tmp_path / "lake"), home=tmp_path / "home"))

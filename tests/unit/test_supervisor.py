@@ -146,7 +146,7 @@ def test_supervisor_when_it_starts_a_service_then_its_threads_share_memory_unles
         say=lambda line: None,
     )
     try:
-        turn(supervisor, lambda: log_file.exists() and log_file.read_text() != "")
+        turn(supervisor, lambda: log_file.exists() and log_file.read_text().endswith("\n"))
     finally:
         supervisor.stop()
     assert log_file.read_text() == f"{told}\n"
