@@ -77,7 +77,7 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
         bucket.delete_file(f"lake/data/main/people/{name}.parquet")
     chosen = {"table": TABLE, **{name: str(getattr(settings, name)) for name in NAMES}}
     writer = BatchWriter(SourceOptions(chosen), TABLE, from_arrow_schema(SCHEMA))
-    writer.commit([WrittenFiles((task_file(log, 3, 4),), None, None), WrittenFiles((task_file(log, 5),), None, None)])
+    writer.commit([WrittenFiles((task_file(log, *ids),), target(log, TABLE), None, None) for ids in ((3, 4), (5,))])
     log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
 
     pinned = SourceOptions({**chosen, "snapshot": str(log.head_snapshot_id())})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ def test_format_when_a_later_run_has_opened_then_the_older_is_fenced_in_whatever
 
     def commit(run_id: str, batch_id: int) -> str:
         path = task_file(log, batch_id)
-        writer.commit([WrittenFiles((path,), "query", run_id)], batch_id)
+        writer.commit([WrittenFiles((path,), target(log, TABLE), "query", run_id)], batch_id)
         return path
 
     for batch_id in (0, 1):
@@ -82,7 +83,7 @@ def test_format_when_a_later_run_has_opened_then_the_older_is_fenced_in_whatever
     stream_runs._epoch_of_run.cache_clear()
     late = task_file(log, 3)
     with pytest.raises(FencedError, match="a later one runs the same streaming query"):
-        writer.commit([WrittenFiles((late,), "query", "older")], 3)
+        writer.commit([WrittenFiles((late,), target(log, TABLE), "query", "older")], 3)
     assert not Path(late).exists()
     commit("newer", 3)
     assert epochs(log) == [1, 2]
@@ -135,7 +136,7 @@ def test_clean_when_spark_wrote_files_that_were_refused_or_never_proposed_then_f
     unanswered = task_file(log, 3)
     options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
     writer = StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))
-    messages = [WrittenFiles((unanswered,), "query", "run")]
+    messages = [WrittenFiles((unanswered,), target(log, TABLE), "query", "run")]
     submit = CommitLog.submit
 
     def lost(self, proposal, *, timeout_ms=None):  # type: ignore[no-untyped-def]
@@ -180,7 +181,7 @@ def test_stream_when_a_column_is_added_meanwhile_then_fails_or_goes_on_as_asked(
         writer = StreamWriter(SourceOptions({**names, **more}), TABLE, from_arrow_schema(SCHEMA))
         path = task_file(log, batch_id)
         alter_when_written(log, monkeypatch, **({"default": "Jena"} if batch_id else {}))
-        writer.commit([WrittenFiles((path,), "query", "run")], batch_id)
+        writer.commit([WrittenFiles((path,), target(log, TABLE), "query", "run")], batch_id)
         return path
 
     with pytest.raises(ConfigurationError, match="onSchemaChange is one of fail, retry, not 'ignore'"):
@@ -219,3 +220,27 @@ def test_stream_when_files_do_not_fit_the_altered_table_then_says_why_and_leaves
     with pytest.raises(DataFileError, match="name has field id 2, which is none of the table's"):
         publish(log, to, [path], follows=True)
     assert not Path(path).exists()
+
+
+@pytest.mark.usefixtures("people")
+def test_stream_when_its_table_is_made_anew_while_tasks_write_then_none_of_their_values_come_into_other_columns(
+    log: CommitLog, settings: Settings
+) -> None:
+    options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
+
+    def writer() -> StreamWriter:
+        return StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))
+
+    batch = pa.RecordBatch.from_pydict({"id": [1], "name": ["n1"]}, SCHEMA)
+    message = writer().write(iter([batch]))
+    assert isinstance(message, WrittenFiles)
+    message = replace(message, query_id="query", run_id="run")
+    with log.transaction() as tx:
+        tx.drop_table(TABLE)
+    with log.transaction() as tx:
+        tx.create_table(TABLE, {"other": "int64", "name": "varchar", "id": "int64"})
+    with pytest.raises(ProposalRejectedError, match=r"dropped table main\.people"):
+        writer().commit([message], 0)
+    assert not list(Path(settings.data_path).rglob("*.parquet"))
+    writer().commit([replace(writer().write(iter([batch])), query_id="query", run_id="run")], 0)
+    assert duck_ids(log, settings) == [1]

@@ -60,7 +60,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._overwrite:
             _refuse_dynamic_partitions()
-        return WrittenFiles((), None, None) if self._is_done else written(iterator, self._target)
+        return WrittenFiles((), self._target, None, None) if self._is_done else written(iterator, self._target)
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

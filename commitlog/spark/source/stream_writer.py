@@ -22,7 +22,8 @@ keep_imports()
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write. Spark makes one for each batch, and another for its commit."""
+    """A streaming write. Spark makes one for each batch, and another for its commit, when the table may be another than that
+    which tasks have written for: files go by what it was then, and are refused if it was altered since."""
 
     def __init__(self, options: SourceOptions, table: str, schema: StructType) -> None:
         self._options = options
@@ -48,8 +49,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert told.query_id is not None, "Spark gives every streaming task its query's id"
         assert told.run_id is not None, "Spark gives every streaming task its run's job group"
         log = connect(self._options.settings)
-        key = stream_key(log, told.query_id, told.run_id, self._target.definition.table_id, batchId)
-        publish(log, self._target, paths, key=key, follows=self._follows)
+        key = stream_key(log, told.query_id, told.run_id, told.to.definition.table_id, batchId)
+        publish(log, told.to, paths, key=key, follows=self._follows)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         remove_unpublished(messages)

@@ -21,9 +21,11 @@ from commitlog.spark.writing.target import Making, Target
 
 @dataclass
 class WrittenFiles(WriterCommitMessage):
-    """What one task wrote, for which streaming query and run of it, and in which query of Spark's."""
+    """What one task wrote, for which table as it was then, for which streaming query and run of it, and in which query of
+    Spark's."""
 
     paths: tuple[str, ...]
+    to: Target
     query_id: str | None
     run_id: str | None
     query: str | None = None
@@ -37,7 +39,7 @@ def written(batches: Iterator[pa.RecordBatch], to: Target) -> WrittenFiles:
     context = TaskContext.get()
     query_id, run_id = (context.getLocalProperty(name) if context else None for name in (QUERY_ID, RUN_ID))
     query = query_of_task(str(uuid4())) if context else None
-    return WrittenFiles(write_batches(batches, to.definition, to.path), query_id, run_id, query)
+    return WrittenFiles(write_batches(batches, to.definition, to.path), to, query_id, run_id, query)
 
 
 def paths_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
