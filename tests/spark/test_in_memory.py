@@ -167,6 +167,14 @@ def test_rows_when_readers_would_not_agree_on_a_value_then_are_refused_and_those
     torn = good.select("id", sf.expr("CAST(X'61C328' AS STRING)").alias("name"))
     with pytest.raises(Exception, match="INVALID_UTF8_STRING"):
         t.append(torn)
+    good_text, torn_text = "'a'", "CAST(X'61C328' AS STRING)"
+    for value in ("array(NULL, {})", "map('k', {})", "map({}, 'v')", "array(named_struct('text', {}))"):
+        given = spark.range(1).selectExpr(f"{value.format(good_text)} AS texts", f"{value.format(torn_text)} AS torn")
+        of_this = commitlog.spark.table(spark, f"main.n{len(log.outcomes)}", log=log)
+        of_this.append(given.select("texts"), create=True)
+        assert of_this.read().collect() == given.select("texts").collect()
+        with pytest.raises(Exception, match="INVALID_UTF8_STRING"):
+            of_this.append(given.selectExpr("torn AS texts"))
     fitted = {"id": pa.array([1]), "name": pa.array([b"a\xc3("]).view(pa.string())}
     with pytest.raises(DataFileError, match=r"column name .* Invalid UTF8"):
         write_batches(iter(pa.table(fitted).to_batches()), log.table(TABLE).definition, str(tmp_path / "lake" / "torn"))

@@ -266,10 +266,7 @@ def _widens(given: st.DataType, expected: st.DataType) -> bool:
 
 def _expression(column: Column, given: st.StructField | None, *, is_new: bool) -> Expression:
     value = _missing(column) if given is None else _conformed(sf.col(quoted(given.name)), given.dataType, column)
-    if given is not None and is_new and column.type.name == "varchar":
-        # Spark makes a text of any bytes, and DuckDB reads no row of a file that has such.
-        value = sf.validate_utf8(value)
-    elif given is not None and is_new and any(each.type.name in _READABLE for each in column.walk()):
+    if given is not None and is_new and any(each.type.name in ("varchar", *_READABLE) for each in column.walk()):
         value = _readable(value, column)
     if not column.nullable and (given is None or given.nullable):
         value = sf.coalesce(value, sf.raise_error(sf.lit(f"column {column.name} may not be NULL")))
@@ -289,6 +286,9 @@ def _readable(value: Expression, column: Column) -> Expression:
             keys = sf.transform(sf.map_keys(value), lambda key: _readable(key, children[0]))
             items = sf.transform(sf.map_values(value), lambda item: _readable(item, children[1]))
             return sf.map_from_arrays(keys, items).cast(identified_type(column))
+        case "varchar":
+            # Spark makes a text of any bytes, and DuckDB reads no row of a file that has such.
+            return sf.validate_utf8(value)
     if column.type.name not in _READABLE:
         return value
     is_readable, what = _READABLE[column.type.name]
