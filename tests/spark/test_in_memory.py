@@ -24,6 +24,7 @@ from commitlog.spark import create_views, outcomes, stream_into, transaction, ve
 from commitlog.spark.changing import matching, row_replacement
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
+from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.writing import column_fit, parquet_files
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.testing import InMemoryCommitLog
@@ -219,6 +220,20 @@ def test_merge_when_every_row_of_the_source_matches_then_writes_nothing_for_inse
     ).when_not_matched_insert().commit()
     assert len(written) == 3
     assert [(row.id, row.age) for row in t.read().orderBy("id").collect()] == [(1, 8), (1, 8), (2, 2), (3, 3), (5, 5)]
+
+
+def test_compact_when_it_sorts_files_of_any_partition_then_by_columns_of_whatever_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(spark.sql("SELECT id % 2 AS part, 9 - id AS `a.b` FROM range(10)").coalesce(1), create=True)
+    with log.transaction() as tx:
+        tx.alter(TABLE).set_partition_by(["part"])
+    t.compact(rewrite_all=True, sort_by=["a.b"])
+    files = scan_at(catalog_of(log), TABLE, log.head_snapshot_id()).files
+    found = {each.partition_values: pq.read_table(each.path, partitioning=None)["a.b"].to_pylist() for each in files}
+    assert found == {("0",): [1, 3, 5, 7, 9], ("1",): [0, 2, 4, 6, 8]}
 
 
 def test_append_when_it_has_more_partitions_than_a_proposal_names_then_says_how_many_and_what_to_do(

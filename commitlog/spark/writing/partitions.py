@@ -91,7 +91,7 @@ def write_rows(
     if columns:
         rows = rows.select("*", *[value.alias(name) for name, value in columns.items()]).hint("rebalance", *columns)
     if columns or order:
-        rows = rows.sortWithinPartitions(*columns, *order)
+        rows = rows.sortWithinPartitions(*columns, *map(quoted, order))
     directory = new_directory(table_path)
     try:
         return write_parquet(rows.drop(*dropped), directory, list(columns))
