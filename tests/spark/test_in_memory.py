@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import commitlog.spark
+from commitlog.domain.model.buckets import bucket_of
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import (
     DataFileError,
     InvalidRequestError,
@@ -220,6 +222,24 @@ def test_merge_when_every_row_of_the_source_matches_then_writes_nothing_for_inse
     ).when_not_matched_insert().commit()
     assert len(written) == 3
     assert [(row.id, row.age) for row in t.read().orderBy("id").collect()] == [(1, 8), (1, 8), (2, 2), (3, 3), (5, 5)]
+
+
+def test_append_when_the_session_leaves_an_hour_out_then_its_times_are_in_their_buckets_nevertheless(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    moments = ["1969-12-31 23:59:59.999999", "2024-03-10 02:30:00.25"]
+    rows = " UNION ALL ".join(f"SELECT TIMESTAMP_NTZ '{at}' AS there, TIMESTAMP_LTZ '{at}Z' AS at" for at in moments)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        t.append(spark.sql(rows), create=True, partition_by=["bucket(1000, there)", "bucket(1000, at)"])
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    kinds = {"timestamp": "", "timestamptz": "+00"}
+    buckets = {tuple(bucket_of(parse_type(kind), at + zone, 1000) for kind, zone in kinds.items()) for at in moments}
+    files = scan_at(catalog_of(log), TABLE, log.head_snapshot_id()).files
+    assert {tuple(map(int, each.partition_values or ())) for each in files} == buckets
 
 
 def test_compact_when_it_sorts_files_of_any_partition_then_by_columns_of_whatever_name(

@@ -64,12 +64,20 @@ def _bucket(value: Expression, data_type: str, buckets: int) -> Expression:
     if data_type == "date":
         number = sf.unix_date(value)
     elif data_type in ("timestamp", "timestamptz"):
-        number = sf.timestamp_diff("MICROSECOND", sf.expr(_EPOCH), value)
+        number = _micros(value)
     else:
         number = value
     hashed = sf.hash(sf.lit(_SEED_ZERO), number.cast("bigint"))
     bucket = hashed.bitwiseAND(sf.lit(2**31 - 1)) % buckets
     return sf.when(value.isNotNull(), bucket).cast("string")
+
+
+def _micros(time: Expression) -> Expression:
+    """Microseconds since 1970 of a time without a zone. What Spark has for that takes it for one of the session's zone, where
+    some hours are left out."""
+    days = sf.unix_date(time.cast("date")).cast("bigint")
+    seconds = days * 86_400 + sf.hour(time) * 3_600 + sf.minute(time) * 60
+    return seconds * 1_000_000 + sf.extract(sf.lit("SECOND"), time) * 1_000_000
 
 
 def _directory(value: Expression) -> Expression:
