@@ -242,6 +242,17 @@ def test_append_when_the_session_leaves_an_hour_out_then_its_times_are_in_their_
     assert {tuple(map(int, each.partition_values or ())) for each in files} == buckets
 
 
+def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    for day in ("2024-01-31", "10000-01-01"):
+        t.append(spark.sql(f"SELECT DATE '{day}' AS day"), create=True, partition_by=["day"])
+    files = scan_at(catalog_of(log), TABLE, log.head_snapshot_id()).files
+    assert [each.partition_values for each in files] == [("2024-01-31",), None]
+
+
 def test_compact_when_it_sorts_files_of_any_partition_then_by_columns_of_whatever_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -159,7 +159,11 @@ def _placed(file: DataFile, path: str, table: TableDefinition) -> DataFile:
                 return file
             values.append(bound)
         else:
-            values.append(None if text == "n" else partition_value(key, column.type, text[1:]))
+            try:
+                values.append(None if text == "n" else partition_value(key, column.type, text[1:]))
+            except ValueError:
+                # Spark has days of more years than the log.
+                return file
     return file.replace(partition_values=tuple(values))
 
 
