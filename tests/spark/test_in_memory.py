@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from people import ids_of, rows
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.util import inheritable_thread_target
 
 import commitlog.spark
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import (
+    ConfigurationError,
     DataFileError,
     InvalidRequestError,
     OutcomeUnknownError,
@@ -344,6 +350,32 @@ def test_stream_when_the_log_is_in_memory_then_each_batch_once_and_inlined_rows_
     log.table("main.keyed").insert([{"id": 1, "data": b"a\x00\\"}])
     found = commitlog.spark.table(spark, "main.keyed", log=log).read().collect()
     assert [(row.id, bytes(row.data)) for row in found] == [(1, b"a\x00\\")]
+
+
+def test_stream_when_its_batch_goes_to_several_tables_at_once_then_the_threads_are_to_be_the_querys(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    spark.range(2).write.parquet(str(tmp_path / "feed"))
+    writes = [stream_into(name, log=log, create=True) for name in ("main.a", "main.b")]
+
+    def drain(as_here: Callable[[Any], Any]) -> None:
+        def write(batch: DataFrame, batch_id: int) -> None:
+            with ThreadPoolExecutor(2) as pool:
+                for writing in [pool.submit(as_here(each), batch, batch_id) for each in writes]:
+                    writing.result()
+
+        writer = spark.readStream.schema("id bigint").parquet(str(tmp_path / "feed")).writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(StreamingQueryException, match=r"ConfigurationError: .*inheritable_thread_target"):
+        drain(lambda write: write)
+    drain(lambda write: inheritable_thread_target(spark)(write))
+    for name in ("main.a", "main.b"):
+        assert ids_of(commitlog.spark.table(spark, name, log=log).read()) == [0, 1]
+    with pytest.raises(ConfigurationError, match="rows of no stream are appended"):
+        writes[0](spark.range(1), 0)
 
 
 def test_spark_job_when_its_tasks_would_need_the_log_then_says_what_runs_in_memory(

@@ -14,11 +14,11 @@ from commitlog.spark.connection import connect
 from commitlog.spark.jobs import shown_as
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit, check_frame, fit
-from commitlog.spark.writing.key import QUERY_ID, RUN_ID, Key
+from commitlog.spark.writing.key import Key
 from commitlog.spark.writing.partitions import write_rows
 from commitlog.spark.writing.proposal_room import few_files
 from commitlog.spark.writing.publish import WrittenOutcome, committed_before, publish
-from commitlog.spark.writing.stream_runs import stream_key
+from commitlog.spark.writing.stream_runs import fenced
 from commitlog.spark.writing.target import NOTHING, Making, Target, create_if_missing, target
 
 SMALL_BATCH_ROWS = 10_000
@@ -144,11 +144,7 @@ class _Batches:
         if self._create:
             create_if_missing(log, self._table, Making(df.schema, True, self._partition_by))
         to = target(log, self._table)
-        told = df.sparkSession.sparkContext.getLocalProperty
-        query_id, run_id = told(QUERY_ID), told(RUN_ID)
-        assert query_id is not None, "Spark gives every streaming query its id"
-        assert run_id is not None, "Spark gives every run of a streaming query its job group"
-        key = stream_key(log, query_id, run_id, to.definition.table_id, batch_id)
+        key = fenced(log, Key.of_batch(df, batch_id, to.definition.table_id))
         with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
             paths = _write_small(df, to) if self._is_small else None
             if paths is None:

@@ -64,16 +64,19 @@ class Key:
         return cls(f"spark:{query_id}" if table_id is None else f"spark:{query_id}:{table_id}", batch_id)
 
     @classmethod
-    def of_batch(cls, df: DataFrame, batch_id: int) -> Key:
-        """The key of the whole batch that ``foreachBatch`` gives, whichever tables it is written to.
+    def of_batch(cls, df: DataFrame, batch_id: int, table_id: int | None = None) -> Key:
+        """The key of the batch that ``foreachBatch`` gives: of the whole, whichever tables it is written to, or of what comes
+        into one table.
 
         Raises:
-            ConfigurationError: the DataFrame is none of a streaming query, or the session is one of Spark Connect.
+            ConfigurationError: the thread is none of a streaming query, or the session is one of Spark Connect.
         """
         context = getattr(df.sparkSession, "sparkContext", None)
         query_id = None if context is None else context.getLocalProperty(QUERY_ID)
         if context is None or query_id is None:
             raise ConfigurationError(
-                "only a batch of a streaming query has a key of its own: give one, such as key='nightly-load:20240131'"
+                "only a batch of a streaming query has a key of its own, which threads of the query alone know: give what "
+                "those of a pool are to do to pyspark.inheritable_thread_target(spark); rows of no stream are appended under a "
+                "key that you choose, such as key='nightly-load:20240131'"
             )
-        return replace(cls.of_stream(query_id, None, batch_id), run_id=context.getLocalProperty(RUN_ID))
+        return replace(cls.of_stream(query_id, table_id, batch_id), run_id=context.getLocalProperty(RUN_ID))
