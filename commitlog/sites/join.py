@@ -18,10 +18,11 @@ from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import Column
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
-from commitlog.errors import ConfigurationError, LinkStoppedError, ProposalTooLargeError
+from commitlog.errors import ConfigurationError, DataFileError, LinkStoppedError, ProposalTooLargeError
 from commitlog.sites.beginning import (
     JoinProgress,
     begun_join,
@@ -76,6 +77,7 @@ class Join:
         """Tell everything; ``told`` is called now and then.
 
         Raises:
+            ConfigurationError: rows of a table cannot be told, for what types its columns are; nothing was.
             FencedError: another join of these two logs has begun.
             LinkStoppedError: the new site refuses a change; its message names it and what it met.
             OutcomeUnknownError: no answer in time; begun again, a join goes on where it was.
@@ -85,6 +87,7 @@ class Join:
         for table in replicated_tables(state):
             named_at = max(table.created_at, table.last_of((m.ChangeKind.RENAME_TABLE,)))
             self._named_by[table.schema.name, table.name] = maker_of(self._source, self._node.name, named_at)
+        self._check_types(state)
         next_tick = next_tick_after(self._source, self._node, at.seq)
         *news, last = enumerate(told_to_joiner(self._node, state, next_tick, self._images), start=1)
         for together in in_runs((each for each in news if self._is_new(each[1])), _is_of_same_node):
@@ -95,6 +98,22 @@ class Join:
             told(self.progress)
         self._bring([(self.progress.snapshot_id, last[1])], writer_id_of(self._node.name))
         return self.progress
+
+    def _check_types(self, state: SequencerState) -> None:
+        """Nothing is told yet where not all can be: rows are read, and those of files written anew, as Arrow has them."""
+        from commitlog.client.writing.file_schema import file_schema
+
+        for table in replicated_tables(state):
+            for column in _as_arrow(table):
+                try:
+                    file_schema([column])
+                except DataFileError:
+                    name = TableName(table.schema.name, table.name)
+                    raise ConfigurationError(
+                        f"the rows of table {name} cannot be told to a site that joins, for Arrow "
+                        f"does not hold column {column.name}, which is {column.type}: let a link bring them from the log's "
+                        f"beginning, without --join, or set the table's property replicated to false at {self._node.name}"
+                    ) from None
 
     def _is_new(self, said: Said) -> bool:
         return said[0] is None or said[0].tick >= self._known.get(said[0].node, 0)
@@ -185,6 +204,15 @@ def _is_of_same_node(each: tuple[int, Said], before: tuple[int, Said]) -> bool:
     """Whether both are rows of one node; what comes after a definition has it in its base."""
     said, other = each[1], before[1]
     return _are_rows(said) and _are_rows(other) and _node(said) == _node(other)
+
+
+def _as_arrow(table: TableState) -> Iterator[Column]:
+    """The columns of a table whose rows come by way of Arrow, which holds not all types, and of times no zone."""
+    columns = table.definition.columns
+    if table.rows is None:
+        yield from columns if table.next_row_id else ()
+    elif any(version.image is None for version in table.rows.live.values()):
+        yield from (each for each in columns if any(inner.type.name == "timetz" for inner in each.walk()))
 
 
 def _node(said: Said) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from commitlog.client.ids import id_at
+from commitlog.domain import model as m
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import (
     ConfigurationError,
@@ -680,6 +681,31 @@ def test_join_when_tables_have_no_primary_key_then_their_rows_are_told_and_links
     Link(a, late).run(follow=False)
     assert rows(a, "main.t") == rows(late, "main.t")
     assert [(each["id"], each["x"]) for each in rows(late, "main.t")][-2:] == [(6, None), (7, "new")]
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_join_when_arrow_does_not_hold_what_rows_have_then_nothing_is_told_and_a_link_brings_them(
+    key: tuple[str, ...],
+) -> None:
+    a, late = site("a", 0, window_snapshots=1), site("c", 3)
+    with a.transaction() as tx:
+        tx.create_table("main.t", {"id": "int64", "at": "timetz"}, primary_key=key)
+        tx.create_table("main.empty", {"id": "int64", "at": "timetz"})
+    with a.transaction() as tx:
+        tx.insert_row("main.t", {"id": 1, "at": "12:00:00+02"})
+    for number in range(2):
+        with a.transaction() as tx:
+            tx.create_view(f"main.v{number}", "SELECT 1")
+    with pytest.raises(ConfigurationError, match=r"rows of table main\.t cannot be told.*column at, which is timetz"):
+        Join(a, late).run()
+    assert late.tables() == []
+    Link(a, late).run(follow=False)
+    [row] = [each.row for outcome in late.outcomes for each in changes_of(outcome) if isinstance(each, m.InsertRow)]
+    assert row == {"id": 1, "at": "12:00:00+02"}
+
+
+def changes_of(outcome: m.Outcome) -> Sequence[m.Change]:
+    return () if outcome.proposal is None else outcome.proposal.changes
 
 
 def test_join_when_the_new_sites_clock_is_behind_then_rows_of_tables_without_a_primary_key_are_told_too(
