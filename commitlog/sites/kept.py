@@ -17,16 +17,15 @@ def outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
 
 
 def maker_of(log: CommitLog, node: str, snapshot_id: int) -> tuple[str, int] | None:
-    """Which node made a snapshot of a log, which is itself ``node``, and which one it is there; None where that was archived.
+    """Which node made a snapshot of a log, which is itself ``node``, and which one it is there; also when it was archived.
 
-    Of what was told when a site joined, that counts which gave a table its name.
+    Of what was told when a site joined, that counts which gave a table its name; None where that is no longer kept.
     """
     for entry in log.history(1, snapshot=snapshot_id):
-        outcome = outcome_if_kept(log, entry.seq)
-        if outcome is None or outcome.proposal is None:
-            return None
-        if outcome.proposal.writer_id == JOIN:
-            return named_by(outcome.proposal)
-        came = outcome.proposal.replicated
-        return (node, snapshot_id) if came is None else (came.node, came.tick)
+        if entry.writer_id == JOIN:
+            outcome = outcome_if_kept(log, entry.seq)
+            return None if outcome is None or outcome.proposal is None else named_by(outcome.proposal)
+        before, after = log.access.digest(entry.seq), log.access.digest(entry.seq + 1)
+        came = [known for name, known in after.items() if before.get(name) != known]
+        return (came[0].node, came[0].tick - 1) if came else (node, snapshot_id)
     return None

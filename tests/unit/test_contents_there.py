@@ -14,7 +14,13 @@ from commitlog.client.files.copying import copy_whole, lasting_name
 from commitlog.client.files.lake import is_named_by_us, new_name
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import FOREIGN_PATHS, REPLICATED
-from commitlog.errors import DataFileError, LinkStoppedError, SiteWentBackError, TableNotBroughtError
+from commitlog.errors import (
+    DataFileError,
+    LinkStoppedError,
+    ResultsTrimmedError,
+    SiteWentBackError,
+    TableNotBroughtError,
+)
 from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
 
@@ -534,6 +540,28 @@ def test_link_when_what_is_changed_is_another_table_or_column_there_then_stops_a
     bring(a, b)
     assert b.table("main.k").scan().to_arrow().to_pylist() == [{"id": 1, "v": "of b alone"}]
     assert bring(a, b).brought == 0
+
+
+@pytest.mark.parametrize("by", ["itself", "a third site"])
+def test_link_when_the_snapshot_that_gave_a_name_anew_was_archived_there_then_stops_all_the_same(
+    site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    maker = b if by == "itself" else site("c")
+    if maker is not b:
+        bring(b, maker)
+    with maker.transaction() as tx:
+        tx.drop_table("main.t")
+        tx.create_table("main.t", COLUMNS)
+    if maker is not b:
+        bring(maker, b)
+    append(a, 1)
+
+    def gone(seq: int) -> m.Outcome:
+        raise ResultsTrimmedError("b", seq=b.last_seq(), archive="/archive", asked_seq=seq)
+
+    monkeypatch.setattr(b._memory, "outcome_at", gone)
+    with pytest.raises(TableNotBroughtError, match="is another one at b since its snapshot"):
+        bring(a, b)
 
 
 def test_link_when_a_table_that_is_left_where_it_is_is_renamed_and_dropped_then_its_rows_stay(
