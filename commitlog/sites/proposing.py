@@ -88,17 +88,18 @@ def propose_ahead(
 def propose_alone(
     target: CommitLog, proposal: Callable[[int, tuple[m.DisplacedRow, ...]], m.Proposal], base: int
 ) -> SubmittedOutcome:
-    """Send one from a base, and once more where that can help: the last answer.
+    """Send one from a base, and again where that can help: the last answer.
 
-    Only what the target changed since the base can have been in the way, or what it remembers no longer: ``proposal`` is given
-    what readers see of that.
+    Only what the target changed since the base can have been in the way, as it may each time, or what it remembers no longer:
+    ``proposal`` is given what readers see of that.
     """
     displaced: tuple[m.DisplacedRow, ...] = ()
     answer, is_first = target.submit(proposal(base, displaced)), True
     while not answer.committed:
         head = target.wait_for_snapshot()
         more = tuple(row for row in displaced_rows(target, answer, head) if row not in displaced)
-        if not more and not (is_first and head > base):
+        is_late = is_first or any(each.committed_snapshot_id > base for each in answer.conflicts)
+        if not more and not (is_late and head > base):
             break
         base, is_first, displaced = head, False, displaced + more
         answer = target.submit(proposal(base, displaced))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -746,6 +747,28 @@ def test_link_when_a_column_was_dropped_there_by_a_site_that_had_only_been_told_
     assert b.table("main.k").scan(where="id = 3").to_arrow().to_pylist() == [
         {"id": 3, "w1": None, "w2": None, "v": "kept"}
     ]
+
+
+def test_link_when_the_target_alters_the_table_each_time_before_it_decides_then_is_tried_again_until_it_comes(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "x"})
+    wait, names = b.wait_for_snapshot, iter("xyz")
+
+    def alter_then(*given: Any) -> int:
+        head = wait(*given)
+        for name in islice(names, 1):
+            alter(b, adding(name), table="k")
+        return head
+
+    monkeypatch.setattr(b, "wait_for_snapshot", alter_then)
+    assert bring(a, b).brought == 1
+    assert next(names, None) is None
+    assert b.table("main.k").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x", "x": None, "y": None, "z": None}]
 
 
 def test_link_when_a_column_was_dropped_there_before_its_table_got_another_name_then_rows_come_without_it(
