@@ -69,6 +69,15 @@ def test_log_when_a_text_would_steer_the_terminal_then_it_is_written_out(cli: Cl
     assert "a b\\u202e (drop table: main.u)" in shown
 
 
+def test_log_when_a_message_is_very_long_then_its_beginning_is_shown(cli: CliLog) -> None:
+    with cli.log.transaction(message="m" * 3_000_000) as tx:
+        tx.drop_table("u")
+    for arguments in (["log"], ["tail", "--after", "0", "--no-follow"]):
+        shown = "".join(cli.run(*arguments).stdout.split())
+        assert f"{'m' * 1_000}...(droptable" in shown
+        assert shown.count("m" * 500) == 2
+
+
 def test_log_when_filtered_then_only_those(cli: CliLog) -> None:
     assert seqs(cli.json("log", "--table", "u")) == [3, 2]
     assert seqs(cli.json("log", "--table", "main.t")) == [2, 1]

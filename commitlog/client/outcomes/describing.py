@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry
 
 _SHOWN_MAX = 10
+_MESSAGE_MAX = 1_000
+"""Characters; a message may have millions."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.+\-Z]*)?")
 
 
@@ -47,7 +49,10 @@ def describe_outcome(outcome: m.Outcome) -> str:
 def _what(reason: str | None, detail: str | None, message: str | None, asked: str) -> str:
     if reason is not None:
         return one_line(f"{reason}: {detail}")
-    return f"{one_line(message)} ({asked})" if message else asked
+    if not message:
+        return asked
+    shown = message if len(message) <= _MESSAGE_MAX else message[:_MESSAGE_MAX] + "..."
+    return f"{one_line(shown)} ({asked})"
 
 
 def one_line(text: str) -> str:
