@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from commitlog.catalog.outside_files import deletes_by_position, rows_outside_files
 from commitlog.catalog.queries import Catalog
 
-if TYPE_CHECKING:
-    # Readers need nothing of what writes the catalog.
-    from commitlog.catalog.writing import Connection
-
 _COUNT_OUTCOMES = sql.SQL("SELECT verdict, count(*) FROM commitlog.outcomes WHERE seq BETWEEN 1 AND %s GROUP BY 1")
-_COUNT_DELETED = sql.SQL("""
-    SELECT count(*) FROM {} x JOIN ducklake_data_file f ON f.data_file_id = x.file_id
-    WHERE x.begin_snapshot <= %s AND f.begin_snapshot <= %s AND (f.end_snapshot IS NULL OR f.end_snapshot > %s)""")
-_COUNT_ROWS = sql.SQL("""
-    SELECT count(*) FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +28,12 @@ def census(catalog: Catalog, snapshot_id: int) -> dict[int, TableCensus]:
     with catalog.at_once() as conn:
         tables = [row[0] for row in conn.execute(_TABLES, [snapshot_id] * 2)]
         files = {row[0]: row[1:] for row in conn.execute(_FILES, [snapshot_id] * 4)}
+        elsewhere, inlined = rows_outside_files(conn, snapshot_id), deletes_by_position(conn, snapshot_id)
         found = {}
         for table_id in tables:
             count, ids, rows, filed = files.get(table_id, (0, 0, 0, 0))
-            inlined = deleted_by_position(conn, catalog, table_id, snapshot_id)
-            elsewhere = rows_elsewhere(conn, catalog, table_id, snapshot_id)
-            found[table_id] = TableCensus(table_id, int(count), int(ids), int(rows - filed - inlined), elsewhere)
+            in_files = int(rows - filed) - inlined.get(table_id, 0)
+            found[table_id] = TableCensus(table_id, int(count), int(ids), in_files, elsewhere.get(table_id, 0))
     return found
 
 
@@ -60,20 +50,3 @@ _FILES = """SELECT f.table_id, count(*), sum(f.data_file_id), sum(f.record_count
             LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
                  AND (d.end_snapshot IS NULL OR d.end_snapshot > %s)
             WHERE f.begin_snapshot <= %s AND (f.end_snapshot IS NULL OR f.end_snapshot > %s) GROUP BY 1"""
-
-
-def deleted_by_position(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
-    """How many rows of a table's live files are deleted and in no delete file."""
-    name = catalog.deletes_table(table_id)
-    return 0 if name is None else _count(conn, _COUNT_DELETED.format(sql.Identifier(name)), [snapshot_id] * 3)
-
-
-def rows_elsewhere(conn: Connection, catalog: Catalog, table_id: int, snapshot_id: int) -> int:
-    """How many rows of a table are in no file."""
-    names = map(sql.Identifier, catalog.rows_tables(table_id))
-    return sum(_count(conn, _COUNT_ROWS.format(name), [snapshot_id] * 2) for name in names)
-
-
-def _count(conn: Connection, query: sql.Composed, parameters: Sequence[int]) -> int:
-    [(count,)] = conn.execute(query, parameters).fetchall()
-    return int(count)

@@ -17,8 +17,10 @@ from pyroaring import BitMap64
 
 from commitlog.catalog import guard
 from commitlog.catalog.alterations import alterations
+from commitlog.catalog.outside_files import rows_outside_files
 from commitlog.catalog.projecting.statistics import bound, leaves
 from commitlog.catalog.writing import Connection
+from commitlog.domain.model import BIGINT_MAX
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS
 from commitlog.domain.state.dumping import load_definition
@@ -34,12 +36,10 @@ INIT = "run `commitlog init` as the owner of the catalog"
 _LIVE_FILES = sql.SQL("""
     SELECT table_id, array_agg(data_file_id), array_agg(record_count) FROM ducklake_data_file
     WHERE end_snapshot IS NULL GROUP BY table_id""")
-_ROWS_TABLES = sql.SQL("SELECT table_id, table_name FROM ducklake_inlined_data_tables ORDER BY 1, 2")
 _COUNT_IN_DELETE_FILES = sql.SQL("""
     SELECT data_file_id, sum(delete_count)::bigint FROM ducklake_delete_file
     WHERE table_id = %s AND end_snapshot IS NULL GROUP BY data_file_id""")
 _COUNT_BY_POSITION = sql.SQL("SELECT file_id, count(*) FROM {} GROUP BY file_id")
-_COUNT_ROWS = sql.SQL("SELECT count(*) FROM {} WHERE end_snapshot IS NULL")
 _SNAPSHOT_RANGE = sql.SQL("SELECT min(snapshot_id), max(snapshot_id), count(*) FROM ducklake_snapshot")
 _SNAPSHOTS_ALONE = sql.SQL("""
     SELECT snapshot_id FROM ducklake_snapshot s FULL JOIN ducklake_snapshot_changes c USING (snapshot_id)
@@ -148,14 +148,6 @@ class CheckedCatalog:
             found[table_id] = dict(zip(ids, counts, strict=True))
         return found
 
-    @cached_property
-    def rows_tables(self) -> dict[int, list[str]]:
-        """The tables of inlined rows, by table id."""
-        found: dict[int, list[str]] = {}
-        for table_id, name in self.select(_ROWS_TABLES):
-            found.setdefault(table_id, []).append(name)
-        return found
-
     def deleted(self, table_id: int) -> dict[int, int]:
         """How many rows the catalog calls deleted, by live file of a table."""
         found: dict[int, int] = dict(self.select(_COUNT_IN_DELETE_FILES, (table_id,)))
@@ -163,15 +155,18 @@ class CheckedCatalog:
         if self.select("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0]:
             query = _COUNT_BY_POSITION.format(sql.Identifier(name))
             live = self.live_files.get(table_id, {})
-            for data_file_id, count in self.select(query):
+            # Rolled back, for there can be more of these tables than locks.
+            with self.conn.transaction(force_rollback=True):
+                counts = self.select(query)
+            for data_file_id, count in counts:
                 if data_file_id in live:
                     found[data_file_id] = found.get(data_file_id, 0) + count
         return found
 
-    def inlined_count(self, table_id: int) -> int:
-        """How many rows of a table are live and in no file."""
-        names = self.rows_tables.get(table_id, [])
-        return sum(int(self.select(_COUNT_ROWS.format(sql.Identifier(name)))[0][0]) for name in names)
+    @cached_property
+    def inlined_counts(self) -> dict[int, int]:
+        """By table id, how many rows are live and in no file."""
+        return rows_outside_files(self.conn, BIGINT_MAX)
 
 
 Check: TypeAlias = Callable[[CheckedCatalog], Iterator[Finding]]
@@ -315,7 +310,7 @@ def check_keyed_rows(catalog: CheckedCatalog) -> Iterator[Finding]:
     for table_id, table in sorted(catalog.tables.items()):
         if table.rows is None:
             continue
-        found = catalog.inlined_count(table_id) + flushed.get(table_id, 0)
+        found = catalog.inlined_counts.get(table_id, 0) + flushed.get(table_id, 0)
         if found != len(table.rows.live):
             name = f"{table.schema.name}.{table.name}"
             yield Finding(f"{name}: {found} live rows, by the log {len(table.rows.live)}", REBUILD)
@@ -329,7 +324,7 @@ def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
         name = f"{table.schema.name}.{table.name}"
         rows, next_row_id, size = stored.get(table_id, (0, 0, 0))
         live = sum(catalog.live_files.get(table_id, {}).values()) - sum(catalog.deleted(table_id).values())
-        live += catalog.inlined_count(table_id)
+        live += catalog.inlined_counts.get(table_id, 0)
         if next_row_id != table.next_row_id:
             yield Finding(f"{name}: next_row_id is {next_row_id}, by the log {table.next_row_id}", REBUILD)
         # Every image of a keyed row counts, so that clients do not answer from bounds that no row has any more.

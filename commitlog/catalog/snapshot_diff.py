@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from psycopg import sql
 
-from commitlog.catalog.census import deleted_by_position, rows_elsewhere
+from commitlog.catalog.outside_files import deletes_by_position, rows_outside_files
 from commitlog.catalog.queries import Catalog
 
 if TYPE_CHECKING:
@@ -177,11 +177,11 @@ def _tables(catalog: Catalog, conn: Connection, at: int) -> dict[int, TableShape
     for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))
     gone: dict[int, int] = dict(conn.execute(_DELETED, here).fetchall())
+    outside, deleted = rows_outside_files(conn, at), deletes_by_position(conn, at)
     found: dict[int, TableShape] = {}
     for table, schema, name in conn.execute(_TABLES, here).fetchall():
         own = files.get(table, [])
-        rows = sum(count for _, count in own) - gone.get(table, 0) - deleted_by_position(conn, catalog, table, at)
-        rows += rows_elsewhere(conn, catalog, table, at)
+        rows = sum(count for _, count in own) - gone.get(table, 0) - deleted.get(table, 0) + outside.get(table, 0)
         named = Named(schemas[schema].name, name)
         found[table] = TableShape(named, columns.get(table, {}), frozenset(file for file, _ in own), rows)
     return found

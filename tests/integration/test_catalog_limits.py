@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,9 +13,13 @@ from deciding import DecidedLog, append, change, create_table, data_file, delete
 from lakes import Lake
 from projecting import Projecting, records_of
 
+from commitlog.catalog import outside_files
+from commitlog.catalog.census import census
 from commitlog.catalog.projecting import expiry
 from commitlog.catalog.projector import LOSSES_MAX, Session
+from commitlog.catalog.queries import Catalog
 from commitlog.catalog.shares import LOCKS_MAX
+from commitlog.catalog.snapshot_diff import TableDifference, differences
 from commitlog.catalog.writing import ROWS_WAITING_MAX
 from commitlog.domain.model import Effect, Outcome
 from commitlog.errors import ProjectionError
@@ -208,6 +213,34 @@ def test_expire_then_tables_that_hold_nothing_to_forget_are_not_locked(database_
     lake.log.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": 2})
     with lake.conn.transaction():
         lake.projection.project(lake.log.outcomes[lake.projected :])
+        assert _locks(lake.conn) == 0
+    lake.close()
+
+
+def test_counts_of_all_tables_then_no_more_of_them_are_locked_than_are_looked_at_together(
+    database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside_files, "_TOGETHER", 20)
+    lake = Lake(database_url, lake_dir)
+    lake.commit(*[keyed_table(f"k{number}") for number in range(50)], create_table())
+    lake.commit(insert("k7", id=1, v="a"), insert("k7", id=2, v="b"), insert("k31", id=1, v="a"))
+    lake.commit(append(data_file(rows=10)))
+    [file] = lake.log.outcomes[-1].assigned.data_file_ids
+    lake.commit(delete({file: [1, 2, 5]}))
+    before, head = 1, lake.log.head
+    with closing(Catalog(database_url)) as catalog, catalog.at_once() as conn:
+        changed = {each.after: each for each in differences(catalog, before, head) if isinstance(each, TableDifference)}
+        counted = {
+            table_id: (each.rows_in_files, each.rows_elsewhere) for table_id, each in census(catalog, head).items()
+        }
+        assert _locks(conn) == 0
+    assert {named.name: each.rows_after for named, each in changed.items() if named} == {"k7": 2, "k31": 1, "t": 7}
+    assert sorted(counted.values())[-3:] == [(0, 1), (0, 2), (7, 0)]
+    with lake.conn.transaction():
+        shown = lake.conn.execute(
+            "SELECT table_name, record_count FROM commitlog.tables WHERE record_count > 0"
+        ).fetchall()
+        assert dict(shown) == {"k7": 2, "k31": 1, "t": 7}
         assert _locks(lake.conn) == 0
     lake.close()
 

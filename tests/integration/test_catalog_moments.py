@@ -11,6 +11,7 @@ import pytest
 from deciding import append, create_table, data_file, delete, delete_whole, insert, keyed_table
 from lakes import Lake
 
+from commitlog.catalog import census as counting
 from commitlog.catalog.census import census
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.table_changes import TableChanges
@@ -79,7 +80,7 @@ def test_changes_and_census_when_snapshots_expire_in_the_middle_then_they_are_wh
     table = catalog.table_at("main", "t", 3)
     assert table is not None
     with monkeypatch.context() as patched:
-        expire_before(lake, patched, Catalog, "deletes_table")
+        expire_before(lake, patched, counting, "deletes_by_position")
         assert census(catalog, 3)[table.definition.table_id].rows_in_files == 7
     assert lake.log.state.floor_snapshot_id > 3
     with pytest.raises(SnapshotNotFoundError), catalog.at_once():
