@@ -533,6 +533,27 @@ def test_archive_when_a_range_before_others_is_missing_then_says_which_and_write
     assert sorted(archive.rglob("*")) == kept
 
 
+def test_archive_when_outcomes_are_large_then_they_are_written_as_they_are_read_and_an_open_range_leaves_nothing(
+    small: Settings, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(small)
+    decide(small, 9)
+    raw = [record.raw for record in archive_module.whole_history(small)]
+    monkeypatch.setattr(archive_module, "ROW_GROUP_BYTES", 2 * max(map(len, raw)))
+    run(small, "archive", "--to", str(archive), "--range", RANGE)
+    files = sorted(archive.rglob("*.parquet"))
+    assert sorted(path for path in archive.rglob("*") if path.is_file()) == files
+    assert [path.parent for path in files] == sorted(archive.glob("*"))
+    assert len(files) == 2
+    assert all(pq.ParquetFile(path).num_row_groups > 1 for path in files)
+    archived = [record.raw for record in archive_module.archived_records(str(archive))]
+    assert archived == raw[: len(archived)]
+    run(small, "backup", "--to", str(archive))
+    assert [record.raw for record in archive_module.archived_records(str(archive), with_end=True)] == raw
+    delete_topics(small, *topics_of(small.log)[:5])
+    assert "restored up to outcome 9" in run(small, "restore", "--from", str(archive)).output
+
+
 def test_backup_when_another_one_is_made_at_the_same_time_then_both_are_whole(
     small: Settings, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

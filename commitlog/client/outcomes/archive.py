@@ -34,6 +34,8 @@ from commitlog.log.trims import last_trim, position_of
 
 RANGE_SNAPSHOTS = 100_000
 ROW_GROUP_ROWS = 20_000
+ROW_GROUP_BYTES = 16 * 1024 * 1024
+"""Of records as they are, which take some ten times as much in memory once they are decoded."""
 BATCH_ROWS = 5_000
 _POSITION = b"commitlog.position"
 _RANGE = b"commitlog.range_snapshots"
@@ -90,9 +92,7 @@ def archive(
     after = files.position(done[-1]) if done else None
     written: list[ArchivedRange] = []
     with ResultsReader(settings, after=after) as reader:
-        for first, records in _closed(reader, length, len(done), on_progress):
-            assert reader.position is not None
-            made = files.write(reader.position.log_id, first, length, records)
+        for made in files.write_ranges(_read_to_end(reader, on_progress), length, len(done)):
             written.append(made)
             on_range(made)
     return written
@@ -110,11 +110,10 @@ def back_up(settings: Settings, to: str, *, range_snapshots: int | None = None) 
     archive(settings, to, range_snapshots=range_snapshots)
     after = archived_position(to)
     with ResultsReader(settings, after=after) as reader:
-        records = [record for each in reader.read_to_end() for record in each]
-        if reader.position is None:
+        at = _Files(to).write_end(after, _read_to_end(reader))
+        if at is None:
             raise ConfigurationError(f"the log {settings.log!r} has no genesis yet: `commitlog init`")
-        _Files(to).write_end(reader.position, after, records)
-        return reader.position
+        return at
 
 
 def _check_goes_on(settings: Settings, to: str, last: LogPosition) -> None:
@@ -232,21 +231,27 @@ def whole_history(settings: Settings) -> Iterator[ResultRecord]:
             yield from records
 
 
-def _closed(
-    reader: ResultsReader, length: int, done: int, on_progress: Callable[[int, int], None]
-) -> Iterator[tuple[int, list[ResultRecord]]]:
-    """Closed ranges by their first snapshot, with their records."""
-    waiting: list[ResultRecord] = []
-    number = done
+class _Read(NamedTuple):
+    """A record, and where it is in its log."""
+
+    record: ResultRecord
+    position: LogPosition
+
+
+def _read_to_end(
+    reader: ResultsReader, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> Iterator[_Read]:
+    """What the log holds now."""
     start, end = reader.next_offset, reader.end()
     for records in reader.read_to(end):
         on_progress(min(reader.next_offset, end) - start, end - start)
         for record in records:
-            head = 0 if isinstance(record.value, Genesis) else record.value.head_snapshot_id
-            while head // length > number:
-                yield number * length, waiting
-                waiting, number = [], number + 1
-            waiting.append(record)
+            assert reader.position is not None
+            yield _Read(record, record.position_in(reader.position.log_id))
+
+
+def _head_of(record: ResultRecord) -> int:
+    return 0 if isinstance(record.value, Genesis) else record.value.head_snapshot_id
 
 
 class _Files:
@@ -331,7 +336,7 @@ class _Files:
 
     def _metadata(self, name: str, key: bytes) -> bytes:
         try:
-            metadata = pq.read_schema(f"{self._folder}/{name}", filesystem=self._filesystem).metadata or {}
+            metadata = pq.read_metadata(f"{self._folder}/{name}", filesystem=self._filesystem).metadata or {}
             return bytes(metadata[key])
         except (pa.ArrowException, KeyError) as error:
             raise self._broken(name, error) from None
@@ -343,49 +348,63 @@ class _Files:
         """What a file holds."""
         try:
             with self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
-                for batch in pq.ParquetFile(opened).iter_batches(batch_size=BATCH_ROWS, columns=_RECORD):
-                    for row in batch.to_pylist():
-                        yield ArchivedRecord(row["raw"], tuple(row["takeovers"]), row["results_offset"])
+                file = pq.ParquetFile(opened)
+                for group in range(file.num_row_groups):
+                    for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=_RECORD):
+                        for row in batch.to_pylist():
+                            yield ArchivedRecord(row["raw"], tuple(row["takeovers"]), row["results_offset"])
         except pa.ArrowException as error:
             raise self._broken(name, error) from None
 
-    def write(self, log_id: bytes, first: int, length: int, records: list[ResultRecord]) -> ArchivedRange:
-        """Write one range under another name, then give it its own: a file is there whole or not at all."""
-        last = first + length - 1
-        name = f"snapshots={first:012d}-{last:012d}/outcomes.parquet"
-        at = records[-1].position_in(log_id)
-        with self._aside(name, records, {_POSITION: _noted(at), _RANGE: str(length).encode()}) as aside:
-            self._put(aside, name)
-        return ArchivedRange(self.url(name), first, last, len(records))
+    def write_ranges(self, records: Iterator[_Read], length: int, number: int) -> Iterator[ArchivedRange]:
+        """Write each range that is closed, from that of a number on; of the last one, which is not yet, nothing stays."""
+        read = next(records, None)
+        while read is not None:
+            first, last = number * length, (number + 1) * length - 1
+            name = f"snapshots={first:012d}-{last:012d}/outcomes.parquet"
+            with self._part(name) as part:
+                while read is not None and _head_of(read.record) // length <= number:
+                    part.add(read)
+                    read = next(records, None)
+                if read is None:
+                    return
+                part.end({_RANGE: str(length).encode()})
+                self._put(part.aside, name)
+            yield ArchivedRange(self.url(name), first, last, part.count)
+            number += 1
 
-    def write_end(self, at: LogPosition, after: LogPosition | None, records: list[ResultRecord]) -> None:
-        """Write what comes after an outcome of the closed ranges (None: what there is), up to another one. It takes the place
-        of what was there, unless that goes further by now: another backup may have been made at the same time."""
+    def write_end(self, after: LogPosition | None, records: Iterator[_Read]) -> LogPosition | None:
+        """Write what comes after an outcome of the closed ranges (None: what there is) in the place of what was there, unless
+        that goes further by now: backups may be made at the same time.
+
+        Returns:
+            The last outcome of all that is backed up; None where there is not even a genesis.
+        """
         name, seq = f"{_END}/outcomes.parquet", -1 if after is None else after.seq
-        with self._aside(name, records, {_POSITION: _noted(at), _AFTER: str(seq).encode()}) as aside:
-            if not any(self.position(each).seq > at.seq for each in self.end_names()):
-                self._put(aside, name)
+        with self._part(name) as part:
+            part.position = after
+            for each in records:
+                part.add(each)
+            at = part.position
+            if at is not None:
+                part.end({_AFTER: str(seq).encode()})
+                if not any(self.position(each).seq > at.seq for each in self.end_names()):
+                    self._put(part.aside, name)
+        return at
 
     @contextmanager
-    def _aside(self, name: str, records: list[ResultRecord], metadata: dict[bytes, bytes]) -> Iterator[str]:
-        """Write a file under a name of its own, for another process may be writing the same one; gives its place. It goes at
-        the end, unless it was put into its own place: of a full disk it would take the room that the next one needs."""
-        place, schema = f"{self._folder}/{name}", _SCHEMA.with_metadata(metadata)
-        aside = f"{place}.{uuid4()}.part"
-        self._filesystem.create_dir(place.rpartition("/")[0], recursive=True)
+    def _part(self, name: str) -> Iterator[_Part]:
+        """A file in the making. It goes at the end, unless it was put into its own place: of a full disk it would take the room
+        that the next one needs."""
+        part = _Part(self._filesystem, f"{self._folder}/{name}")
         try:
-            with pq.ParquetWriter(aside, schema, filesystem=self._filesystem, compression="zstd") as writer:
-                for start in range(0, len(records), ROW_GROUP_ROWS):
-                    rows = [_row(record) for record in records[start : start + ROW_GROUP_ROWS]]
-                    writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-            yield aside
+            yield part
         except OSError as error:
             if error.errno is None or error.filename is not None:
                 raise
-            raise OSError(error.errno, os.strerror(error.errno), aside) from error
+            raise OSError(error.errno, os.strerror(error.errno), part.aside) from error
         finally:
-            with suppress(OSError):
-                self._filesystem.delete_file(aside)
+            part.close()
 
     def _put(self, aside: str, name: str) -> None:
         """Give a file its own name; it is on the disk by then, for what is archived may be trimmed next."""
@@ -403,6 +422,64 @@ class _Files:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+class _Part:
+    """A file under a name of its own, for another process may be writing the same one. It is begun when there is much to write,
+    or all of it: records are not kept in memory.
+
+    Attributes:
+        aside: where it is.
+        count: how many records it holds.
+        position: the last of them, or what it begins after.
+    """
+
+    def __init__(self, filesystem: fs.FileSystem, place: str) -> None:
+        self._filesystem = filesystem
+        self._folder = place.rpartition("/")[0]
+        self.aside = f"{place}.{uuid4()}.part"
+        self.count = 0
+        self.position: LogPosition | None = None
+        self._waiting: list[ResultRecord] = []
+        self._waiting_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, read: _Read) -> None:
+        """Add a record."""
+        self._waiting.append(read.record)
+        self._waiting_bytes += len(read.record.raw)
+        self.count += 1
+        self.position = read.position
+        if len(self._waiting) >= ROW_GROUP_ROWS or self._waiting_bytes >= ROW_GROUP_BYTES:
+            self._write()
+
+    def end(self, metadata: dict[bytes, bytes]) -> None:
+        """Write what is left, and what is to be known of it."""
+        assert self.position is not None
+        writer = self._write()
+        writer.add_key_value_metadata({**metadata, _POSITION: _noted(self.position)})
+        writer.close()
+
+    def close(self) -> None:
+        """Have nothing of it left that was not put elsewhere."""
+        if self._writer is None:
+            return
+        with suppress(OSError):
+            self._writer.close()
+        with suppress(OSError):
+            self._filesystem.delete_file(self.aside)
+        if isinstance(self._filesystem, fs.LocalFileSystem):
+            with suppress(OSError):
+                os.rmdir(self._folder)
+
+    def _write(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            self._filesystem.create_dir(self._folder, recursive=True)
+            self._writer = pq.ParquetWriter(self.aside, _SCHEMA, filesystem=self._filesystem, compression="zstd")
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if waiting:
+            self._writer.write_batch(pa.RecordBatch.from_pylist([_row(each) for each in waiting], _SCHEMA))
+        return self._writer
 
 
 def _noted(at: LogPosition) -> bytes:
