@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from uuid import UUID, uuid5
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
+"""No file system takes a folder with a longer name."""
 
 
 def object_uuid(log_id: bytes, kind: str, object_id: int) -> UUID:

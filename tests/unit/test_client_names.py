@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import uuid
+from pathlib import Path
 
 import pytest
 
 from commitlog.client.ids import as_proposal_id, id_at, new_proposal_id
 from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.testing import InMemoryCommitLog
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,12 @@ def test_as_proposal_id_when_given_in_any_form_then_its_bytes() -> None:
 def test_as_proposal_id_when_no_uuid_then_says_so(value: str | bytes) -> None:
     with pytest.raises(ValueError, match="proposal id"):
         as_proposal_id(value)
+
+
+def test_table_when_its_name_is_longer_than_a_folders_may_be_then_its_folder_has_another(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path, name_length_max=300)
+    for name in ("a" * 255, "a" * 256, "a" * 300):
+        with log.transaction() as tx:
+            tx.create_table(name, {"id": "int64"})
+        log.append(name, {"id": [1]})
+        assert log.table(name).scan().count() == 1
