@@ -291,6 +291,9 @@ class Session:
             ProjectionError: one of them cannot be projected; all before it are.
         """
         if not records:
+            # A database that was killed, or another one in its place, may lack what was projected: nothing may come of the log
+            # for long, and whoever waits for the catalog waits for that.
+            self.catalog.check_connected()
             self._note_read(next_offset)
         for share in shared_out(records):
             one_by_one = self.projector.losses.at(self._seq) > 1

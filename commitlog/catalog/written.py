@@ -6,6 +6,7 @@ one is `SqlCatalog`, which knows the statements.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -97,6 +98,10 @@ class WrittenCatalog(Protocol):
     def is_lost(self) -> bool:
         """Whether the connection is gone."""
 
+    def check_connected(self) -> None:
+        """Raises psycopg.OperationalError where the database has ended the connection, of which nobody hears who asks nothing;
+        perhaps only when it is called again."""
+
     def name(self, who: str) -> None:
         """Says to others who has the connection."""
 
@@ -182,6 +187,10 @@ class SqlCatalog:
     @property
     def is_lost(self) -> bool:
         return self.conn.closed or self.conn.broken
+
+    def check_connected(self) -> None:
+        # Whatever comes is taken, also that nothing more will.
+        deque(self.conn.notifies(timeout=0), maxlen=0)
 
     def name(self, who: str) -> None:
         self.conn.execute("SELECT set_config('application_name', %s, false)", (who,))

@@ -71,6 +71,10 @@ class SimulatedCatalog:
     def __exit__(self, *_: object) -> None:
         self._let_go()
 
+    def check_connected(self) -> None:
+        if self.is_lost or self._machine.cut_s > self._machine.now_s():
+            self._lose()
+
     def name(self, who: str) -> None:
         self._reach()
 
@@ -170,8 +174,7 @@ class SimulatedCatalog:
 
     def _reach(self) -> None:
         self._machine.called()
-        if self.is_lost or self._machine.cut_s > self._machine.now_s():
-            self._lose()
+        self.check_connected()
 
     def _lose(self) -> None:
         self.is_lost = True

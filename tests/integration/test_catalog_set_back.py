@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -104,3 +105,31 @@ def test_reads_when_postgres_has_lost_a_snapshot_that_was_seen_then_the_catalog_
     assert (scan.count(), log.tables(), log.tables(snapshot=2)) == (0, ["main.t"], ["main.t"])
     with pytest.raises(SnapshotNotFoundError):
         log.tables(snapshot=3)
+
+
+def test_projector_when_postgres_comes_back_older_and_nothing_is_decided_then_brings_back_what_it_lacks(
+    settings: Settings, postgres: str
+) -> None:
+    """Whoever waits for the catalog commits nothing meanwhile, so nothing would come of the log that shows what is lacking."""
+    init_log(settings)
+    stop = threading.Event()
+    projector = Projector(settings, decode_statistics=decode_statistics)
+    projecting = threading.Thread(target=projector.run, args=(stop,))
+    with serving(settings):
+        project(settings)
+        database = Database(postgres, settings.database_url)
+        database.remember()
+        projecting.start()
+        try:
+            with CommitLog.connect(settings=settings) as log:
+                with log.transaction() as tx:
+                    tx.create_table("t", {"id": "int64"})
+                log.wait_for_snapshot()
+                database.set_back()
+                # A restart costs a reader one error at most.
+                with pytest.raises(CatalogUnavailableError):
+                    log.tables()
+                assert log.tables() == ["main.t"]
+        finally:
+            stop.set()
+            projecting.join()
