@@ -30,6 +30,7 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _EXACT_MAX = float(2**53)
 """Up to here a float64 holds each whole number."""
 _WHOLE_EXACTLY = JSONDecoder(parse_int=Decimal)
+_CONVERT = "convert the file first, as by `iconv -f latin1 -t utf-8`"
 _JSON_TYPES = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -131,6 +132,7 @@ class RowFiles:
             types = {name: kind for name in columns if (kind := _text_type(known.get(fold(name)))) is not None}
         is_json = _format(first) == "JSON"
         read = self._open(first, types).schema
+        self._check_texts_are_utf8(first, read, types)
         self.schema = pa.schema([_wanted(field, types.get(field.name), is_json=is_json) for field in read])
         self._types = types if table is not None else dict(zip(self.schema.names, self.schema.types, strict=True))
 
@@ -141,6 +143,12 @@ class RowFiles:
                     f"there is no column {name} to be texts: the file has {', '.join(columns[:20])}"
                 )
         return self._form.texts
+
+    def _check_texts_are_utf8(self, path: Path, read: pa.Schema, types: Mapping[str, pa.DataType]) -> None:
+        """Of a column of CSV whose texts are no UTF-8 Arrow makes one of bytes."""
+        found = [each.name for each in read if pa.types.is_binary(each.type) and each.name not in types]
+        if found and _format(path) == "CSV":
+            raise DataFileError(f"{self._name(path)} has texts in the column {found[0]} that are no UTF-8: {_CONVERT}")
 
     def _times(self, path: Path, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
         """The columns of times that Arrow sees otherwise than they are written, as the first rows tell: of JSON it drops their
@@ -222,11 +230,21 @@ class RowFiles:
         for path in self._paths:
             try:
                 for batch in self._open(path, self._types):
+                    self._check_texts(path, batch)
                     yield self._like_first(path, batch)
                     self.row_count += batch.num_rows
                     self._on_progress(path, self.row_count)
             except (pa.ArrowException, OSError) as error:
                 raise self._unreadable(path, error) from None
+
+    def _check_texts(self, path: Path, rows: pa.RecordBatch) -> None:
+        """See that texts are UTF-8, which Arrow sees to in CSV alone."""
+        if _format(path) == "CSV":
+            return
+        try:
+            rows.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise DataFileError(f"{self._name(path)} cannot be read as {_format(path)}: {error}; {_CONVERT}") from None
 
     def _like_first(self, path: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
         if set(batch.schema.names) != set(self.schema.names):
@@ -241,17 +259,27 @@ class RowFiles:
 
     def _open(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
         try:
-            match _format(path):
-                case "CSV":
-                    return self._csv(path, types)
-                case "JSON":
-                    return _json(path, types)
-            file = pq.ParquetFile(path)
-            return pa.RecordBatchReader.from_batches(file.schema_arrow.remove_metadata(), file.iter_batches())
+            opened = self._opened(path, types)
+            # Asked for here, where it can be said of which file.
+            assert opened.schema.names is not None
+            return opened
         except FileNotFoundError:
             raise DataFileError(f"{self._name(path)} does not exist") from None
+        except UnicodeDecodeError:
+            raise DataFileError(
+                f"{self._name(path)} cannot be read as {_format(path)}: the names of its columns are no UTF-8; {_CONVERT}"
+            ) from None
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(path, error) from None
+
+    def _opened(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
+        match _format(path):
+            case "CSV":
+                return self._csv(path, types)
+            case "JSON":
+                return _json(path, types)
+        file = pq.ParquetFile(path)
+        return pa.RecordBatchReader.from_batches(file.schema_arrow.remove_metadata(), file.iter_batches())
 
     def _name(self, path: Path) -> str:
         return self._names.get(path, str(path))

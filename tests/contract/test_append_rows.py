@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import json
 
 from commitlog.client import CommitLog
 from commitlog.client.files.data_files import read_data_file
@@ -290,6 +292,29 @@ def test_append_when_readers_would_not_agree_on_a_value_then_refused(
     assert log.table(table).scan().to_arrow()["v"].to_pylist() == good
     with pytest.raises(DataFileError, match=message):
         log.append(table, [{"v": each} for each in (*good, bad)])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda rows: rows,
+        lambda rows: rows.to_batches()[0],
+        lambda rows: rows.to_reader(),
+        lambda rows: iter(rows.to_batches()),
+        lambda rows: {"v": rows["v"]},
+    ],
+    ids=["table", "batch", "reader", "batches", "columns"],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_append_when_arrow_has_a_text_that_is_no_utf_8_then_refused(
+    log: CommitLog, table: str, form: Callable[[pa.Table], Any], nested: bool
+) -> None:
+    given = b'{"v": ["a", "caf\xe9", "z"]}\n' if nested else b'{"v": "a"}\n{"v": "caf\xe9"}\n{"v": "z"}\n'
+    rows = json.read_json(io.BytesIO(given))
+    before = log.head_snapshot_id()
+    with pytest.raises(DataFileError, match=r"column v \(.*\): .*Invalid UTF8"):
+        log.append(table, form(rows), create=True)
+    assert log.head_snapshot_id() == before
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,9 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
         (["t", "rows.csv", "--partition-by", "day"], InvalidRequestError, "--create"),
         (["t", "rows.csv", "--create", "--key", ""], InvalidRequestError, "key"),
         (["t", "-", "--create"], DataFileError, "^standard input cannot be read as CSV"),
+        (["t", "latin.csv", "--create"], DataFileError, "latin.csv has texts in the column name that are no UTF-8"),
+        (["t", "header.csv", "--create"], DataFileError, "header.csv cannot be read as CSV: .* no UTF-8"),
+        (["t", "latin.jsonl", "--create"], DataFileError, "latin.jsonl cannot be read as JSON"),
         (["t", "nulls.jsonl", "--create"], DataFileError, "nulls.jsonl cannot be read as JSON"),
         (["t", "rows.csv", "--create", "--delimiter", "::"], InvalidRequestError, "--delimiter is one character"),
         (
@@ -214,6 +217,9 @@ def test_load_when_it_cannot_be_then_says_why_and_leaves_nothing(
     write(tmp_path / "other.csv", "x\n1\n")
     write(tmp_path / "bad.csv", "a,b\n1,2\n1,2,3\n")
     write(tmp_path / "nulls.jsonl", '{"x": [null, 0.5]}\n')
+    (tmp_path / "latin.csv").write_text("id,name\n1,caf\xe9\n", encoding="latin-1")
+    (tmp_path / "header.csv").write_text("id,caf\xe9\n1,2\n", encoding="latin-1")
+    (tmp_path / "latin.jsonl").write_text('{"name": "a"}\n{"name": "caf\xe9"}\n{"name": "z"}\n', encoding="latin-1")
     for name in ("bad.parquet", "bad.jsonl"):
         write(tmp_path / name, "{nothing")
     done = load(*arguments)

@@ -108,7 +108,7 @@ def test_append_when_a_text_of_json_is_no_utf_8_then_refused(tmp_path: Path) -> 
     with log.transaction() as tx:
         tx.create_table("t", {"told": "json"})
     torn = pa.array([b'"a\xc3("']).view(pa.string())
-    with pytest.raises(DataFileError, match=r"column told \(json\): Invalid UTF8"):
+    with pytest.raises(DataFileError, match=r"column told \(string\): Invalid UTF8"):
         log.append("t", pa.table({"told": torn}))
 
 

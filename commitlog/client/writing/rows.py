@@ -105,20 +105,21 @@ def given_rows(data: RowData) -> Rows | PlainRows | list[Any]:
 
     Raises:
         InvalidRequestError: it is none of the forms in which rows come.
+        DataFileError: a text is no UTF-8.
     """
     import pyarrow as pa
 
     if isinstance(data, pa.Table):
-        return Rows(data.schema, (data,))
+        return Rows(data.schema, (_checked(data),))
     if isinstance(data, pa.RecordBatch):
-        return Rows(data.schema, (pa.Table.from_batches([data]),))
+        return Rows(data.schema, (_checked(pa.Table.from_batches([data])),))
     if isinstance(data, Mapping):
         return PlainRows(_checked_columns(data))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         return rows_of(_of_pandas(data).replace_schema_metadata(None))
     if hasattr(data, "__arrow_c_stream__"):
         reader = data if isinstance(data, pa.RecordBatchReader) else _reader_of(data)
-        return Rows(reader.schema, (pa.Table.from_batches([batch]) for batch in reader))
+        return Rows(reader.schema, (_checked(pa.Table.from_batches([batch])) for batch in reader))
     if isinstance(data, str | bytes | Path) or not isinstance(data, Iterable):
         raise _no_rows(data)
     return _rows_of_items(data)
@@ -225,7 +226,42 @@ def _as_tables(batches: Iterator[Any], schema: pa.Schema) -> Iterator[pa.Table]:
             raise DataFileError(
                 f"batches must all have the columns of the first, {_names(schema)}, not {_names(batch.schema)}"
             )
-        yield batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+        yield _checked(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]))
+
+
+def _checked(rows: pa.Table) -> pa.Table:
+    """The rows, whose texts are UTF-8: Arrow's readers of JSON and of Parquet take any bytes for a text, and of a file that has
+    others nobody reads a row.
+
+    Raises:
+        DataFileError: they are not.
+    """
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if _holds_texts(column.type):
+            _check_texts(name, column)
+    return rows
+
+
+def _holds_texts(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    from commitlog.client.tables.arrow_types import fields_of
+
+    if pa.types.is_dictionary(kind):
+        return _holds_texts(kind.value_type)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return True
+    return any(_holds_texts(field.type) for field in fields_of(kind))
+
+
+def _check_texts(name: str, values: pa.Array | pa.ChunkedArray) -> None:
+    import pyarrow as pa
+
+    try:
+        for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+            chunk.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise DataFileError(f"column {name} ({values.type}): {error}") from None
 
 
 def _names(schema: pa.Schema) -> str:
@@ -287,6 +323,7 @@ def _array(name: str, values: Any, column: Any) -> pa.Array:
     from commitlog.client.writing.nested_columns import nested_array
 
     if isinstance(values, pa.Array | pa.ChunkedArray):
+        _check_texts(name, values)
         return values
     if hasattr(values, "__arrow_c_stream__") and not _holds_objects(values):
         return pa.chunked_array(values)
