@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from deciding import (
@@ -236,6 +237,29 @@ def test_file_ids_then_mappings_data_and_delete_files_count_together(log: Decide
     assert (assigned.mapping_ids, assigned.data_file_ids, assigned.delete_file_ids) == ((3,), (4, 5), (6,))
     assert assigned.row_id_starts == (30, 35)
     assert log.propose(compact([4, 5], 12)).assigned.row_id_starts == (None,)
+
+
+def test_names_of_fields_that_are_no_text_or_of_no_field_then_invalid_however_deep(log: DecidedLog) -> None:
+    log.commit(create_table("n", "s struct(x:int64,y:list(struct(z:int64)))"))
+
+    def mapped(*children: dict[str, Any]) -> dict[str, Any]:
+        return append(
+            data_file(1, name_mapping=[{"source_name": "S", "column": "s", "children": [*children]}]), table="n"
+        )
+
+    def inner(source_name: str, column: str) -> dict[str, Any]:
+        element = {
+            "source_name": "l",
+            "column": "element",
+            "children": [{"source_name": source_name, "column": column}],
+        }
+        return {"source_name": "Y", "column": "Y", "children": [element]}
+
+    for source_name in ("a\0b", "\ud800"):
+        assert log.refused("INVALID", mapped(inner(source_name, "z"))).invalid_code == "TEXT_UNSTORABLE"
+    for unknown in (inner("z", "x"), {"source_name": "x", "column": "z"}):
+        assert log.refused("INVALID", mapped(unknown)).invalid_code == "COLUMN_UNKNOWN"
+    log.commit(mapped({"source_name": "x", "column": "X"}, inner("é", "Z")))
 
 
 def test_a_base_beyond_the_window_then_judged_per_table(log: DecidedLog) -> None:

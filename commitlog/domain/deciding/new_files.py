@@ -7,8 +7,9 @@ import re
 from commitlog.domain import model as m
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.model.defining import check_partition_values
-from commitlog.domain.model.definitions import FOREIGN_PATHS, TableDefinition, quoted
+from commitlog.domain.model.definitions import FOREIGN_PATHS, Column, TableDefinition, no_such_column, quoted
 from commitlog.domain.model.texts import check_text
+from commitlog.domain.model.types import fold
 from commitlog.domain.model.values import is_bigint
 from commitlog.domain.state.index import TableState
 from commitlog.errors import InvalidChangeError
@@ -97,14 +98,28 @@ def _check_told(file: m.DataFile) -> None:
     for value in file.partition_values or ():
         if isinstance(value, str):
             check_text(value, f"a partition value of file {quoted(file.path)}")
-    for mapped in file.name_mapping or ():
-        check_text(mapped.source_name, f"a source name of file {quoted(file.path)}")
+    _check_source_names(file, file.name_mapping or ())
+
+
+def _check_source_names(file: m.DataFile, mapped: tuple[m.MappedColumn, ...]) -> None:
+    for each in mapped:
+        check_text(each.source_name, f"a source name of file {quoted(file.path)}")
+        _check_source_names(file, each.children)
 
 
 def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
     check_partition_values(table, file)
     for mapped in file.name_mapping or ():
-        table.column(mapped.column)
+        _check_fields(table, table.column(mapped.column), mapped)
+
+
+def _check_fields(table: TableDefinition, column: Column, mapped: m.MappedColumn) -> None:
+    """Whom the catalog does not find below a column it leaves out, and its values with it."""
+    for each in mapped.children:
+        field = next((child for child in column.children if fold(child.name) == fold(each.column)), None)
+        if field is None:
+            raise no_such_column(table.name, f"{column.name}.{each.column}", column.children)
+        _check_fields(table, field, each)
 
 
 def _check_statistics(file: m.DataFile, column: m.ColumnStatistics) -> None:
