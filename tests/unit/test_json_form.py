@@ -242,3 +242,20 @@ def test_line_when_it_lacks_what_stands_in_for_it_then_it_is_filled_in() -> None
     assert isinstance(found, Proposal)
     assert (to_json(found.proposal_id), found.base_snapshot_id) == (make_id(3), 7)
     assert isinstance(parse_proposal("[]", {"writer_id": "w"}), MalformedProposal)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        '"base_snapshot_id": 9223372036854775808, "changes": []',
+        '"base_snapshot_id": NaN, "changes": []',
+        '"base_snapshot_id": 0, "base_snapshot_id": 1, "changes": []',
+        '"base_snapshot_id": 0, "changes": [{"kind": "CREATE_SCHEMA", "schema": "a", "schema": "b"}]',
+        '"base_snapshot_id": 0, "changes": [{"kind": "INSERT_ROW", "schema": "main", "table": "k", "row": {"id": 1, "id": 1}}]',
+    ],
+)
+def test_line_when_it_holds_what_no_reader_may_take_then_malformed_with_the_ids_beside_it(wrong: str) -> None:
+    found = parse_proposal(f'{{"proposal_id": "{make_id(3)}", "writer_id": "w", {wrong}}}')
+    assert isinstance(found, MalformedProposal)
+    assert (to_json(found.proposal_id), found.writer_id) == (make_id(3), "w")
+    assert "beyond a 64-bit integer" in found.detail or "NaN" in found.detail or "is given twice" in found.detail

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from commitlog.domain.model.ids import parse_id
-from commitlog.domain.model.json_values import bounded_int, no_constant
+from commitlog.domain.model.json_values import bounded_int, no_constant, once_each
 from commitlog.domain.model.malformed import MalformedProposal
 from commitlog.domain.model.records.proposal import Proposal
 from commitlog.domain.model.records.proposal_json import proposal_from_json
@@ -25,12 +26,15 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     value: Any = None
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        value = json.loads(text, parse_int=bounded_int, parse_constant=no_constant)
+        value = json.loads(text, parse_int=bounded_int, parse_constant=no_constant, object_pairs_hook=once_each)
         if isinstance(value, dict):
             value = {**(missing or {}), **value}
         return proposal_from_json(value)
     except MalformedRecordError as error:
         detail = str(error)
+        if value is None:
+            # What is refused while it is read may stand beside ids that are right.
+            value = _loosely_read(text)
     except UnicodeDecodeError as error:
         detail = f"not UTF-8: {error.reason} at byte {error.start}"
     except json.JSONDecodeError as error:
@@ -38,6 +42,12 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     except RecursionError:
         detail = "not a proposal: nested too deep"
     return MalformedProposal(detail, *_readable_ids(value))
+
+
+def _loosely_read(text: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(text, parse_int=float)
+    return None
 
 
 def _readable_ids(value: Any) -> tuple[ProposalId | None, str | None]:

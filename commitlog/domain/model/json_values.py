@@ -54,6 +54,18 @@ def no_constant(name: str) -> float:
     raise MalformedRecordError(f"{name} is no JSON number")
 
 
+def once_each(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object; MalformedRecordError for one that is given twice, of which `json.loads` takes the last."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        seen: set[str] = set()
+        for name, _ in fields:
+            if name in seen:
+                raise MalformedRecordError(f"the field {shown(name)} is given twice")
+            seen.add(name)
+    return found
+
+
 class Field(NamedTuple):
     """How a field is read, and what it is when it is not there."""
 
