@@ -366,3 +366,5 @@ def test_identity_when_no_text_here_may_hold_it_then_invalid(log: DecidedLog) ->
     log.check_replay()
     row = insert(id=8, v="b", w="z")
     assert brought(log, {**row, "identity": "8\x00"}, tick=2).invalid_code == "TEXT_UNSTORABLE"
+    for unstorable in ("8\x00", "\ud800"):
+        assert log.refused("INVALID", {**row, "identity": unstorable}).invalid_code == "TEXT_UNSTORABLE"

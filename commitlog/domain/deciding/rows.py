@@ -18,7 +18,7 @@ from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.texts import check_row_text, check_text, check_time_ms
 from commitlog.domain.state.index import ROW_CHANGES, TableState
-from commitlog.domain.state.row_keys import RowChange, given_key, key_of
+from commitlog.domain.state.row_keys import RowChange, given_key, identity_in, key_of, shown_key
 from commitlog.domain.state.rows import KeyedRows
 from commitlog.errors import InvalidChangeError
 
@@ -93,7 +93,7 @@ def _is_base_too_old(plan: Plan, table: TableState, index: int) -> bool:
 
 
 def check_row_time(change: RowChange) -> None:
-    """Check what a row change says of its time and origin."""
+    """Check what a row change says of its time, its origin and which row it is."""
     if change.row_time_us is not None and not m.TIME_US_MIN <= change.row_time_us <= m.TIME_US_MAX:
         raise InvalidChangeError(
             m.InvalidCode.TIME_OUT_OF_RANGE, f"row_time_us {change.row_time_us} is beyond PostgreSQL's times"
@@ -105,6 +105,8 @@ def check_row_time(change: RowChange) -> None:
             raise InvalidChangeError(m.InvalidCode.ORIGIN_INVALID, "the origin's tick or priority is negative")
         check_time_ms("the origin's stamp_ms", change.origin.stamp_ms)
         check_text(change.origin.node, "the origin's node")
+    if (identity := identity_in(change)) is not None:
+        check_text(shown_key(identity), "a row's identity")
 
 
 # --- flush ------------------------------------------------------------------------------------------------------------

@@ -14,13 +14,12 @@ from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.row_images import altered_row, complete_row
 from commitlog.domain.model.row_width import check_row_width
-from commitlog.domain.model.texts import check_name, check_text
+from commitlog.domain.model.texts import check_name
 from commitlog.domain.state.claims import Claim
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import (
     RowChange,
     given_key,
-    identity_in,
     key_of,
     make_version,
     origin_of,
@@ -91,8 +90,6 @@ def _check_contained(state: SequencerState, replicated: m.Replicated) -> None:
 
 
 def _check_origin(replicated: m.Replicated, change: RowChange) -> None:
-    if (identity := identity_in(change)) is not None:
-        check_text(shown_key(identity), "a row's identity")
     origin = change.origin
     if origin is None or (origin.node, origin.tick) != (replicated.node, replicated.tick):
         raise InvalidChangeError(
