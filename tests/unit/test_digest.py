@@ -71,3 +71,30 @@ def test_command_then_prints_newer_or_conflict_and_winner() -> None:
     assert "the first side does not have the form" in str(nested.exception)
     answer = json.loads(CliRunner().invoke(cli, ["digest", *arguments, "--json"]).output)
     assert answer == {"conflict": True, "newer": "FIRST", "node": "N1", "rule": 4}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("{}", "these fields are missing: side.node, side.triplet, side.digest"),
+        ('{"node": "A", "triplet": {"node": "A"}, "digest": {}}', "side.triplet: the field 'tick' is missing"),
+        (
+            '{"node": "A", "triplet": {"node": "A", "tick": 1, "stamp": 2}, "digest": {}}',
+            'side.triplet: unknown field "stamp"',
+        ),
+        (
+            '{"node": "A", "triplet": {"node": "A", "tick": 1.5}, "digest": {}}',
+            "side.triplet.tick: expected an integer, not 1.5",
+        ),
+        ('{"node": 1, "triplet": {"node": "A", "tick": 1}, "digest": {}}', "side.node: expected text, not 1"),
+        (
+            '{"node": "A", "triplet": {"node": "A", "tick": 1}, "digest": [5]}',
+            "side.digest: expected an object, not [5]",
+        ),
+        ("x", "not JSON: Expecting value at column 1"),
+    ],
+)
+def test_command_when_a_side_is_none_then_what_is_wrong_with_it_is_named(wrong: str, told: str) -> None:
+    side = '{"node": "B", "triplet": {"node": "B", "tick": 1}, "digest": {"B": {"tick": 2, "priority": 1}}}'
+    refused = CliRunner().invoke(cli, ["digest", "compare", side, wrong])
+    assert str(refused.exception).startswith(f"the second side does not have the form that --help shows: {told}")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from commitlog.domain.model.ids import parse_id
-from commitlog.domain.model.json_values import bounded_int, no_constant, once_each
+from commitlog.domain.model.json_values import read_json
 from commitlog.domain.model.malformed import MalformedProposal
 from commitlog.domain.model.records.proposal import Proposal
 from commitlog.domain.model.records.proposal_json import proposal_from_json
@@ -26,7 +26,7 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     value: Any = None
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        value = json.loads(text, parse_int=bounded_int, parse_constant=no_constant, object_pairs_hook=once_each)
+        value = read_json(text)
         if isinstance(value, dict):
             value = {**(missing or {}), **value}
         return proposal_from_json(value)

@@ -66,6 +66,11 @@ def once_each(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def read_json(given: str) -> Any:
+    """What a text of JSON says; MalformedRecordError for what no reader here may take, JSONDecodeError for what is none."""
+    return json.loads(given, parse_int=bounded_int, parse_constant=no_constant, object_pairs_hook=once_each)
+
+
 class Field(NamedTuple):
     """How a field is read, and what it is when it is not there."""
 

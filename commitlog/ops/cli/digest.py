@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
+from commitlog.domain.model.json_values import Field, by_name, integer, read_json, record, text
 from commitlog.domain.state.digest import DigestEntry, Newer, Side, Triplet, compare
 from commitlog.errors import MalformedRecordError
 
@@ -42,21 +42,26 @@ def compare_command(first: str, second: str, as_json: bool) -> None:
         click.echo(f"no conflict: {name} is newer (rule {result.rule})")
 
 
-def read_side(text: str, what: str) -> Side:
+_TRIPLET = {"node": Field(text), "tick": Field(integer), "stamp_ms": Field(integer, 0)}
+_ENTRY = {"tick": Field(integer), "priority": Field(integer)}
+_SIDE = record(
+    Side,
+    {
+        "node": Field(text),
+        "triplet": Field(record(Triplet, _TRIPLET)),
+        "digest": Field(by_name(record(DigestEntry, _ENTRY))),
+    },
+)
+
+
+def read_side(given: str, what: str) -> Side:
     """A side of a comparison from JSON; MalformedRecordError says what is wrong."""
     try:
-        plain: Any = json.loads(text)
-        triplet = plain["triplet"]
-        entries = {
-            str(node): DigestEntry(_whole(e["tick"]), _whole(e["priority"])) for node, e in plain["digest"].items()
-        }
-        made = Triplet(str(triplet["node"]), _whole(triplet["tick"]), _whole(triplet.get("stamp_ms", 0)))
-        return Side(str(plain["node"]), made, entries)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise MalformedRecordError(f"{what} does not have the form that --help shows: {error!r}") from None
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{value!r} is no whole number")
-    return value
+        return _SIDE(read_json(given), "side")
+    except MalformedRecordError as error:
+        wrong = str(error)
+    except json.JSONDecodeError as error:
+        wrong = f"not JSON: {error.msg} at column {error.colno}"
+    except RecursionError:
+        wrong = "nested too deep"
+    raise MalformedRecordError(f"{what} does not have the form that --help shows: {wrong}")
