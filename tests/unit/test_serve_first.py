@@ -34,4 +34,6 @@ def test_check_path_when_the_log_is_not_there_then_a_mark_is_another_logs(
     claim(str(tmp_path / "lake"), MADE.log_id, "main")
     monkeypatch.setattr(genesis, "find_genesis", lambda settings: None)
     with pytest.raises(ConfigurationError, match="belongs to another log main"):
-        check_places(Settings.load(environment={}, log="main", data_path=str(tmp_path / "lake"), home=tmp_path / "home"))
+        check_places(
+            Settings.load(environment={}, log="main", data_path=str(tmp_path / "lake"), home=tmp_path / "home")
+        )
