@@ -153,8 +153,8 @@ class Bindings:
         return None if there is None else there.definition
 
     def _is_contained(self, snapshot_id: int, ticks: Mapping[str, int]) -> bool:
-        """Whether a node that had taken over others up to these ticks knew a snapshot of the target; one whose maker is not known
-        any more is from long ago."""
+        """Whether a node that had taken over others up to these ticks knew a snapshot of the target; one whose maker is
+        not known any more is from long ago."""
         maker = maker_of(self._target, self._target_node, snapshot_id)
         return maker is None or maker[1] < ticks.get(maker[0], 0)
 
