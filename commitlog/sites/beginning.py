@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.definitions import REPLICATED, TableDefinition
 from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.contents_there import same_but_for_files
@@ -185,7 +185,14 @@ def passed_by(
     next_tick = known.get(node.name, 0)
     if any(each.tick > known.get(name, 0) for name, each in taken_over.items() if name != target_node):
         return None
-    if any(snapshot_id >= next_tick for _, snapshot_id in _own(source, first, last)):
+    changed: dict[tuple[str, str], list[int]] = {}
+    for own in _own(source, first, last):
+        if own.snapshot_id >= next_tick:
+            if not own.tables:
+                return None
+            for name in own.tables:
+                changed.setdefault(name, []).append(own.snapshot_id)
+    if not all(_is_left(source, name, snapshots) for name, snapshots in changed.items()):
         return None
     [end] = source.history(1, before=last + 1)
     definitions = _definitions(source, end.head_snapshot_id, last)
@@ -193,9 +200,32 @@ def passed_by(
     return Passed(forwarding, last, end.head_snapshot_id, int(end.decided_at.timestamp() * 1000))
 
 
-def _own(log: CommitLog, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Of the outcomes from one to another those by which a log has itself made something that others may be told, the newest
-    first, and the snapshot of each."""
+class _Own(NamedTuple):
+    """An outcome by which a log has itself made something that others may be told, and the tables that it changed; none where
+    that is not known any more."""
+
+    seq: int
+    snapshot_id: int
+    tables: tuple[tuple[str, str], ...]
+
+
+def _is_left(log: CommitLog, name: tuple[str, str], snapshots: Sequence[int]) -> bool:
+    """Whether the table of a name was one and the same at some snapshots, the newest first, and links left it where it is: what
+    it says of itself counts from the next snapshot on, but for the one that made it."""
+    newest, oldest = snapshots[0], snapshots[-1]
+    at_first = log.access.table_at(*name, oldest - 1) or log.access.table_at(*name, oldest)
+    found = [None if each is None else each.definition for each in (at_first, log.access.table_at(*name, newest))]
+    return all(
+        each is not None
+        and each.properties.get(REPLICATED) == "false"
+        and found[0]
+        and each.table_id == found[0].table_id
+        for each in found
+    )
+
+
+def _own(log: CommitLog, first: int, last: int) -> Iterator[_Own]:
+    """Those of the outcomes from one to another, the newest first."""
     before: int | None = last + 1
     while before is not None:
         entries = log.history(_LOOKED_AT, before=before, verdict=m.Verdict.COMMITTED)
@@ -205,13 +235,13 @@ def _own(log: CommitLog, first: int, last: int) -> Iterator[tuple[int, int]]:
             is_brought = entry.writer_id is None or entry.writer_id == JOIN or entry.writer_id.startswith(_LINK)
             if not is_brought and not OWN_KINDS.issuperset(entry.change_kinds):
                 assert entry.snapshot_id is not None
-                yield entry.seq, entry.snapshot_id
+                yield _Own(entry.seq, entry.snapshot_id, tuple((each.schema, each.name) for each in entry.tables))
         before = entries[-1].seq if len(entries) == _LOOKED_AT else None
 
 
 def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:
     """The tick after the last snapshot, up to an outcome, that a log made itself and has to forward; 0 when there is none."""
-    for own_seq, snapshot_id in _own(log, 1, seq):
+    for own_seq, snapshot_id, _ in _own(log, 1, seq):
         outcome = outcome_if_kept(log, own_seq)
         if outcome is None:
             return snapshot_id + 1  # It was archived: which tables it changed is not looked at.

@@ -519,10 +519,27 @@ def test_link_when_a_site_that_made_nothing_was_archived_then_begins_after_it(
     for key in (1, 2, 3):
         put(a, row(key, "a"))
         Link(a, b).run(follow=False)
+    with b.transaction() as tx:
+        tx.create_table("main.own", {"id": "int64"}, properties={"replicated": "false"})
+        tx.insert_row("main.own", {"id": 1})
+    with b.transaction() as tx:
+        tx.insert_row("main.own", {"id": 2})
     Trimmed(b, b.last_seq() - 1, monkeypatch)
     change(b, row(1, "b"))
     assert Link(b, a).run(follow=False).brought == 1
     assert rows(a) == rows(b)
+
+
+def test_link_when_what_was_archived_had_a_table_left_where_it_is_then_the_site_is_told_to_join_anew(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with b.transaction() as tx:
+        tx.insert_row("main.k", row(1, "b"))
+        tx.alter("main.k").set_property("replicated", "false")
+    put(b, row(2, "b"))
+    Trimmed(b, b.last_seq() - 1, monkeypatch)
+    with pytest.raises(SiteAwayTooLongError):
+        Link(b, a).run(follow=False)
 
 
 def test_link_when_what_it_has_to_bring_was_archived_then_the_site_is_told_to_join_anew(
