@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -33,6 +33,7 @@ STANDBY_NAME = "commitlog standby"
 """What a projector's session is called, so that others see in PostgreSQL that it lives."""
 
 _NO_POSITIONS = FrozenBitMap64()
+_STORED: Mapping[type, LiteralString] = {int: "bigint[]", bytes: "bytea[]", UUID: "uuid[]"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,15 +437,42 @@ class Catalog(CatalogReader):
         return rows
 
     @of_one_moment
-    def rows_at(self, table_id: int, snapshot_id: int) -> list[dict[int, Any]]:
-        """The rows that are in no file at a snapshot, by the ids of their columns; values as stored."""
+    def rows_at(
+        self,
+        table_id: int,
+        snapshot_id: int,
+        *,
+        among: Mapping[int, Sequence[Any]] | None = None,
+        limit: int | None = None,
+    ) -> list[dict[int, Any]]:
+        """The rows that are in no file at a snapshot, by the ids of their columns; values as stored.
+
+        Args:
+            table_id: of which table.
+            snapshot_id: which snapshot.
+            among: values of columns, by their ids, all of int, bytes or UUID: rows that have none of them may be left out.
+            limit: how many rows at most.
+        """
         rows: list[dict[int, Any]] = []
         for name, columns in self.rows_columns(table_id).items():
-            chosen = sql.SQL(", ").join(map(sql.Identifier, columns))
-            query = statements.ROWS_OF_COLUMNS.format(chosen, sql.Identifier(name))
-            found = self.stored_values(query, (snapshot_id, snapshot_id))
+            chosen = sql.SQL(", ").join(map(statements.column, columns))
+            # A column that came later has one value for all rows of before.
+            known = {column: among[id_] for column, id_ in columns.items() if among is not None and id_ in among}
+            conditions = [
+                statements.AMONG.format(statements.column(column), sql.SQL(_STORED[type(values[0])]))
+                for column, values in known.items()
+            ]
+            query = statements.ROWS_OF_COLUMNS.format(chosen, sql.Identifier(name), sql.Composed(conditions))
+            left = None if limit is None else limit - len(rows)
+            found = self.stored_values(query, (snapshot_id, snapshot_id, *map(list, known.values()), left))
             rows += [dict(zip(columns.values(), row, strict=True)) for row in found]
         return rows
+
+    @of_one_moment
+    def row_count_at(self, table_id: int, snapshot_id: int) -> int:
+        """How many rows are in no file at a snapshot."""
+        counts = (statements.ROW_COUNT_AT.format(sql.Identifier(name)) for name in self.rows_tables(table_id))
+        return sum(int(self._select(count, (snapshot_id, snapshot_id))[0][0]) for count in counts)
 
     def stored_values(self, query: sql.Composed, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Values of rows that are in no file; intervals as text, for a timedelta knows no months."""

@@ -122,7 +122,11 @@ ROWS_COLUMNS = sql.SQL("""
         AND c.begin_snapshot <= v.begin_snapshot AND (c.end_snapshot IS NULL OR c.end_snapshot > v.begin_snapshot)
     WHERE d.table_id = %s ORDER BY d.schema_version, c.column_order""")
 ROWS_OF_COLUMNS = sql.SQL("""
-    SELECT {} FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s) ORDER BY row_id""")
+    SELECT {} FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s){}
+    ORDER BY row_id LIMIT %s""")
+AMONG = sql.SQL(" AND {} = ANY(%s::{})")
+ROW_COUNT_AT = sql.SQL("""
+    SELECT count(*) FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
 OUTCOME = sql.SQL("""
     SELECT * FROM commitlog.outcomes WHERE proposal_id = %s ORDER BY (verdict = 'DUPLICATE'), seq LIMIT 1""")
 PROPOSAL_ENDING = sql.SQL("""
@@ -132,3 +136,8 @@ COMMITTED_AS = sql.SQL("""
     SELECT * FROM commitlog.outcomes WHERE writer_id = %s AND writer_seq = %s AND verdict = 'COMMITTED'""")
 DECIDED_OFFSET = sql.SQL("""
     SELECT source_offset + 1 FROM commitlog.outcomes WHERE source_partition = %s ORDER BY seq DESC LIMIT 1""")
+
+
+def column(name: str) -> sql.Identifier:
+    """A user's column in a query that has parameters, for one of which a % is taken, as in "discount %"."""
+    return sql.Identifier(name.replace("%", "%%"))

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals, history, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
+from commitlog.catalog.query_statements import column
 from commitlog.catalog.snapshot_diff import ObjectDifference, differences
 from commitlog.catalog.taken_over import EVER, HeldRow, digest, held_rows, last_by, own_node, taken_over_by
 from commitlog.domain.model import KnownNode
@@ -134,7 +135,7 @@ class TableChanges:
     def _changed_rows(self, name: str, columns: Iterable[str], moment: str) -> list[tuple[Any, ...]]:
         query = _ROWS_CHANGED.format(
             table=sql.Identifier(name),
-            columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+            columns=sql.SQL(", ").join(map(column, columns)),
             c=sql.Identifier(moment),
         )
         return self._catalog.stored_values(query, self._range)

@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from commitlog.catalog.guard import WRITER_ROLE
 from commitlog.catalog.query_statements import ROWS_COLUMNS
+from commitlog.catalog.query_statements import column as column_named
 from commitlog.catalog.reader import CatalogReader
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 from commitlog.client.files.places import filesystem_of
@@ -139,7 +140,7 @@ class CatalogBase:
                 tables.setdefault(name, {})[column] = column_id
         found: dict[int, dict[int, Any]] = {}
         for name, columns in tables.items():
-            chosen = sql.SQL(", ").join(map(sql.Identifier, columns))
+            chosen = sql.SQL(", ").join(map(column_named, columns))
             lived = _LIVED.format(at=sql.Literal(self.snapshot_id))
             asked = _ROWS_IN_NO_FILE.format(chosen, sql.Identifier(name), lived=lived)
             for row_id, *values in self._conn.execute(asked, (list(row_ids),)):

@@ -63,7 +63,7 @@ def table_page(site: Site, request: Request) -> Response:
     found = _found(site, name, at)
     contents, table_id = site.contents(), found.definition.table_id
     entries = contents.history(HistoryFilter(table_id=table_id, limit=HISTORY))
-    holding = held(contents.files_at(found, at), len(contents.rows_at(table_id, at)))
+    holding = held(contents.files_at(found, at), contents.row_count_at(table_id, at))
     return site.page(
         "table.html",
         name=TableName(found.schema_name, found.definition.name),
@@ -163,7 +163,7 @@ def preview(site: Site, name: TableName, at: int) -> Preview:
     """Some rows of a table at a snapshot; no more of its files is read than they need."""
     rows: list[list[str | None]] = []
     try:
-        scan = Scan(site.contents(), name, at)
+        scan = Scan(site.contents(), name, at, stored_max=ROWS_SHOWN)
         for batch in scan.to_batches():
             some = to_rows(batch.slice(0, ROWS_SHOWN - len(rows)))
             rows += [[_value(row[each]) for each in scan.schema.names] for row in some]

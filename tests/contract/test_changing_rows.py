@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from commitlog.client import CommitLog
+from commitlog.client.reading.scan import Scan
+from commitlog.client.writing import keyed_rows
 from commitlog.domain.model import Delete, Outcome
 from commitlog.errors import (
     DataFileError,
@@ -247,6 +249,26 @@ def uneven(log: CommitLog, table: str) -> str:
     with log.transaction() as tx:
         tx.alter(table).add_column("d", "int32", default="7")
     return table
+
+
+def test_upsert_when_there_are_many_rows_then_those_that_are_there_are_looked_for_once(
+    log: CommitLog, keyed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.table(keyed).insert([{"id": each, "v": "old"} for each in range(10, 3_000)])
+    asked: list[int] = []
+    scanned = keyed_rows.Scan
+
+    def scan(*args: Any, **options: Any) -> Scan:
+        asked.append(1)
+        return scanned(*args, **options)
+
+    monkeypatch.setattr(keyed_rows, "Scan", scan)
+    log.table(keyed).upsert([{"id": each, "v": "new"} for each in range(2_000, 5_000)])
+    log.wait_for_snapshot()
+    assert len(asked) == 1
+    found = log.table(keyed).scan(where="id >= 10").to_arrow()
+    assert sorted(found["id"].to_pylist()) == list(range(10, 5_000))
+    assert found["v"].to_pylist().count("new") == 3_000
 
 
 def test_insert_when_rows_give_different_columns_then_the_others_have_their_defaults(

@@ -9,6 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import psycopg
@@ -449,6 +450,38 @@ def test_json_in_a_row_then_the_stock_reader_and_ours_read_what_it_says(
     (row,) = stored_rows(columns, catalog.rows_at(table.definition.table_id, lake.log.head)).to_pylist()
     assert plain(columns[0].type, row["x"]) == expected
     catalog.close()
+
+
+def test_rows_of_a_table_when_some_values_are_asked_for_then_no_others_are_read_but_from_before_their_column(
+    lake: Lake,
+) -> None:
+    columns = [{"name": "id", "type": "int64"}, {"name": "name %", "type": "varchar"}, {"name": "u", "type": "uuid"}]
+    lake.commit({**keyed_table(), "columns": columns})
+    named = {1: "a", 2: "Ü", 3: None}
+    lake.commit(*[insert(**{"id": n, "name %": name, "u": str(UUID(int=n))}) for n, name in named.items()])
+    lake.commit(alter("ADD_COLUMN", "k", column={"name": "n", "type": "int32", "default": "7"}))
+    lake.commit(insert(id=4, n=8), insert(id=5, n=9))
+    head = lake.log.head
+    with closing(ReadersCatalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "k", head)
+        assert table is not None
+        table_id, definition = table.definition.table_id, table.definition
+
+        def ids(limit: int | None = None, **among: list[Any]) -> list[int]:
+            asked = {definition.column(name.replace("_", " ")).column_id: found for name, found in among.items()}
+            return [row[1] for row in catalog.rows_at(table_id, head, among=asked, limit=limit)]
+
+        assert ids() == [1, 2, 3, 4, 5]
+        assert ids(id=[2, 4, -(2**63)]) == [2, 4]
+        assert ids(**{"name_%": ["Ü".encode(), b"x"]}) == [2]
+        assert ids(u=[UUID(int=3)], id=[3, 4]) == [3]
+        assert ids(n=[8]) == [1, 2, 3, 4]
+        assert (ids(limit=2), ids(limit=4), ids(limit=0)) == ([1, 2], [1, 2, 3, 4], [])
+        assert catalog.row_count_at(table_id, head) == 5
+        assert catalog.row_count_at(table_id, 2) == 3
+        assert len(catalog.changes(table, 0, head).rows(deletes=True)) == 5
+        for where, count in ((("name %", "in", ["a", "Ü"]), 2), ("n = 7", 3), ("n in (8, 9)", 2), ("id = 6", 0)):
+            assert Scan(catalog, TableName("main", "k"), head, where=where).count() == count
 
 
 def plain(kind: ColumnType, value: Any) -> Any:

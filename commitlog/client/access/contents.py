@@ -57,7 +57,16 @@ class Contents(Protocol):
 
     def file_count_at(self, table_id: int, snapshot_id: int) -> int: ...
 
-    def rows_at(self, table_id: int, snapshot_id: int) -> Sequence[Mapping[int, Any]]: ...
+    def rows_at(
+        self,
+        table_id: int,
+        snapshot_id: int,
+        *,
+        among: Mapping[int, Sequence[Any]] | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Mapping[int, Any]]: ...
+
+    def row_count_at(self, table_id: int, snapshot_id: int) -> int: ...
 
     def writers(self, limit: int) -> list[WriterTotals]: ...
 

@@ -24,7 +24,7 @@ from commitlog.client.access.memory_shapes import MemoryViews, column_ended, sha
 from commitlog.client.access.memory_sites import HeldRows
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
-from commitlog.domain.deciding.proofs import excludes
+from commitlog.domain.deciding.proofs import excludes, lists_of
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.definitions import Column, EndedColumn, TableDefinition, partition_text
 from commitlog.domain.model.nodes import Node
@@ -346,6 +346,7 @@ class MemoryContents:
         now, conjunction = table.definition, tuple(where)
         for predicate in conjunction:
             now.column(predicate.column)
+        listed = lists_of(now, conjunction)
         with self._lock:
             return [
                 self._shown(each, table, snapshot_id)
@@ -353,7 +354,7 @@ class MemoryContents:
                 if each.table_id == now.table_id
                 and each.is_live_at(snapshot_id)
                 # Statistics and partition values go by the names of their day.
-                and not (each.then == now and excludes(now, each.file, conjunction, decode_statistics))
+                and not (each.then == now and excludes(now, each.file, conjunction, decode_statistics, listed))
             ]
 
     def file_count_at(self, table_id: int, snapshot_id: int) -> int:
@@ -384,14 +385,25 @@ class MemoryContents:
             else _renamed(file.name_mapping, kept.then.columns, now.columns),
         )
 
-    def rows_at(self, table_id: int, snapshot_id: int) -> list[Mapping[int, Any]]:
+    def rows_at(
+        self,
+        table_id: int,
+        snapshot_id: int,
+        *,
+        among: Mapping[int, Sequence[Any]] | None = None,
+        limit: int | None = None,
+    ) -> list[Mapping[int, Any]]:
         with self._lock:
             rows = sorted(self._rows.get(table_id, ()), key=lambda each: each.row_id)
-            return [
+            found = [
                 each.values
                 for each in rows
                 if each.since <= snapshot_id and (each.until is None or each.until > snapshot_id)
             ]
+        return found[:limit]
+
+    def row_count_at(self, table_id: int, snapshot_id: int) -> int:
+        return len(self.rows_at(table_id, snapshot_id))
 
     def writers(self, limit: int) -> list[WriterTotals]:
         with self._lock:

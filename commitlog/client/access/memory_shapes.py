@@ -77,5 +77,5 @@ def table_shape(contents: Contents, named: Named, snapshot_id: int) -> TableShap
         named,
         {each.column_id: (each.name, str(each.type), each.nullable) for each in table.definition.columns},
         frozenset(each.data_file_id for each in files),
-        in_files + len(contents.rows_at(table.definition.table_id, snapshot_id)),
+        in_files + contents.row_count_at(table.definition.table_id, snapshot_id),
     )

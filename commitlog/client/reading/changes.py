@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
@@ -75,11 +76,14 @@ class RowChanges(Frames):
         deleting = {each.snapshot_id for each in self._files if each.is_delete}
         inserting = {each.snapshot_id for each in self._files if not each.is_delete}
         together = (deleting & inserting) | {each.snapshot_id for each in self._rows}
+        files: defaultdict[int, list[ChangedFile]] = defaultdict(list)
+        rows: defaultdict[int, list[ChangedRow]] = defaultdict(list)
+        for file in self._files:
+            files[file.snapshot_id].append(file)
+        for row in self._rows:
+            rows[row.snapshot_id].append(row)
         for snapshot_id in sorted(together):
-            yield self._part(
-                [each for each in self._files if each.snapshot_id == snapshot_id],
-                [each for each in self._rows if each.snapshot_id == snapshot_id],
-            )
+            yield self._part(files[snapshot_id], rows[snapshot_id])
         for each in self._files:
             if each.snapshot_id not in together:
                 yield self._part([each], [])
@@ -96,21 +100,21 @@ class RowChanges(Frames):
                 start = each.file.row_id_start
                 carried = batch.columns[-1]
                 row_ids = carried if start is None else pc.coalesce(carried, pa.array(positions + start))
-                yield self._marked(each.snapshot_id, each.is_delete, row_ids, batch.columns[:-1])
+                snapshots = pa.repeat(pa.scalar(each.snapshot_id, pa.int64()), len(row_ids))
+                kinds = pa.repeat(DELETE if each.is_delete else INSERT, len(row_ids))
+                head = [snapshots, row_ids.cast(pa.int64()), kinds]
+                yield pa.Table.from_arrays([*head, *batch.columns[:-1]], schema=self.schema)
 
     def _stored(self) -> Iterator[pa.Table]:
-        for each in self._rows:
-            found = stored_rows(self.columns, [each.values])
-            yield self._marked(each.snapshot_id, each.is_delete, pa.array([each.row_id]), found.columns)
-
-    def _marked(self, snapshot_id: int, is_delete: bool, row_ids: pa.Array, columns: Sequence[pa.Array]) -> pa.Table:
-        count = len(row_ids)
+        if not self._rows:
+            return
+        found = stored_rows(self.columns, [each.values for each in self._rows])
         head = [
-            pa.array(np.full(count, snapshot_id)),
-            row_ids.cast(pa.int64()),
-            pa.repeat(DELETE if is_delete else INSERT, count),
+            pa.array([each.snapshot_id for each in self._rows], pa.int64()),
+            pa.array([each.row_id for each in self._rows], pa.int64()),
+            pa.array([DELETE if each.is_delete else INSERT for each in self._rows], pa.string()),
         ]
-        return pa.Table.from_arrays([*head, *columns], schema=self.schema)
+        yield pa.Table.from_arrays([*head, *found.columns], schema=self.schema)
 
 
 def _in_order(found: pa.Table) -> pa.Table:

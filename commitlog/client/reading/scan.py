@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the catalog says of a scan, all of one moment."""
+    """What the catalog says of a scan's files."""
 
     table: CatalogTable
     files: Sequence[CatalogFile]
     table_file_count: int
-    rows: Sequence[Any]
 
 
 class Scan(Frames):
@@ -49,6 +48,7 @@ class Scan(Frames):
         snapshot_id: as of which snapshot.
         where: see ``Table.scan``.
         columns: their names, in the order in which they are wanted; None is all.
+        stored_max: how many of the rows that are in no file; None is all.
     """
 
     def __init__(
@@ -59,8 +59,10 @@ class Scan(Frames):
         *,
         where: Where = None,
         columns: Iterable[str] | None = None,
+        stored_max: int | None = None,
     ) -> None:
         self.snapshot_id = snapshot_id
+        self._stored_max = stored_max
         self._contents = contents
         self._name = name
         asked = conditions(where)
@@ -112,7 +114,8 @@ class Scan(Frames):
         Raises:
             DataFileError: a file is gone, or holds what the table's columns cannot.
         """
-        tables = [*self._reader.tables(self._file_rows()), self._stored()]
+        stored = self._stored
+        tables = [*self._reader.tables(self._file_rows()), stored]
         return pa.concat_tables([each for each in tables if each.num_rows] or tables[-1:])
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -121,14 +124,13 @@ class Scan(Frames):
 
     def count(self) -> int:
         """How many rows there are: without a filter what the catalog says, and no file is opened."""
-        found = self._found
         if not self._conditions:
-            return len(found.rows) + sum(each.live_count for each in found.files)
+            return self._live_count
         return self._reader.count(self._file_rows()) + self.stored_count()
 
     def stored_count(self) -> int:
         """How many of the rows are in no file."""
-        return int(self._stored().num_rows)
+        return int(self._stored.num_rows)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class Scan(Frames):
             files = contents.files_at(table, self.snapshot_id, where=self._where)
             table_id = table.definition.table_id
             count = contents.file_count_at(table_id, self.snapshot_id) if self._where else len(files)
-            return _Found(table, files, count, contents.rows_at(table_id, self.snapshot_id))
+            return _Found(table, files, count)
 
     @cached_property
     def _reader(self) -> FileReader:
@@ -157,11 +159,29 @@ class Scan(Frames):
         return map(rows_left, self._found.files)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        stored = self._stored
         yield from self._reader.batches(self._file_rows())
-        yield from self._stored().to_batches()
+        yield from stored.to_batches()
 
+    @cached_property
+    def _live_count(self) -> int:
+        """How many rows the table has, by the catalog alone."""
+        contents = self._contents
+        with contents.at_once():
+            contents.check_snapshot(self.snapshot_id)
+            stored = contents.row_count_at(self._found.table.definition.table_id, self.snapshot_id)
+        return stored + sum(each.record_count - each.delete_count - len(each.deleted) for each in self._found.files)
+
+    @cached_property
     def _stored(self) -> pa.Table:
-        return rows_as(self._columns, self._conditions, self._found.rows)
+        """The rows that are in no file; they are asked for before files are read, while the snapshot is there."""
+        contents = self._contents
+        among = {each.column.column_id: values for each in self._conditions if (values := each.stored())}
+        with contents.at_once():
+            contents.check_snapshot(self.snapshot_id)
+            table_id = self._found.table.definition.table_id
+            rows = contents.rows_at(table_id, self.snapshot_id, among=among, limit=self._stored_max)
+        return rows_as(self._columns, self._conditions, rows)
 
 
 def rows_as(columns: Sequence[Column], conditions: Sequence[Condition], rows: Sequence[Any]) -> pa.Table:

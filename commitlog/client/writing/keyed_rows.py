@@ -19,8 +19,6 @@ from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import canonical_value
 from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 
-_LOOKED_UP_AT_ONCE = 1_000
-
 
 def plain_rows(data: RowData | Mapping[str, Any], changes_max: Callable[[int], int]) -> list[dict[str, Any]]:
     """Rows as dicts, from one row, or from any form in which rows come.
@@ -125,12 +123,10 @@ class Upsert:
         self, definition: TableDefinition, wanted: Mapping[tuple[Any, ...], Mapping[str, Any]], at: int
     ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         first = definition.column_by_id(definition.primary_key[0]).name
-        values = list({scalar(row[first]): None for row in wanted.values()})
-        for start in range(0, len(values), _LOOKED_UP_AT_ONCE):
-            asked = Predicate(first, FilterOp.IN, tuple(values[start : start + _LOOKED_UP_AT_ONCE]))
-            scan = Scan(self._contents, self._name, at, where=[asked])
-            for row in to_rows(scan.to_arrow(), maps_as_pydicts="strict"):
-                yield _key_of(definition, row), row
+        values = {scalar(row[first]): None for row in wanted.values()}
+        scan = Scan(self._contents, self._name, at, where=[Predicate(first, FilterOp.IN, tuple(values))])
+        for row in to_rows(scan.to_arrow(), maps_as_pydicts="strict"):
+            yield _key_of(definition, row), row
 
 
 def put_by_key(
