@@ -98,6 +98,30 @@ def test_flush_when_a_row_changes_meanwhile_then_is_tried_again_on_the_new_head(
     assert counts(spark, log, head) == duck_counts(settings, head) == {"a": 1, "b": 20, "c": 3}
 
 
+@pytest.mark.usefixtures("stock")
+def test_flush_when_there_are_more_rows_than_a_proposal_names_then_by_several_commits(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    for start in range(0, 120, 20):
+        with log.transaction() as tx:
+            for number in range(start, start + 20):
+                tx.insert_row(STOCK, {"sku": f"s{number}", "count": number})
+    with log.transaction() as tx:
+        tx.configure(proposal_bytes_max=1_024)
+    with CommitLog.connect(settings=settings) as later:
+        outcome = flush(spark, STOCK, log=later)
+    assert outcome is not None
+    flushes = [
+        each.snapshot_id
+        for each in log.subscribe(follow=False)
+        if each.proposal is not None and isinstance(each.proposal.changes[0], Flush)
+    ]
+    assert flushes == [outcome.snapshot_id - 2, outcome.snapshot_id - 1, outcome.snapshot_id]
+    log.wait_for_snapshot()
+    assert log.table(STOCK).scan().stored_count() == 0
+    assert counts(spark, log) == {"a": 1, "b": 2, "c": 3, **{f"s{number}": number for number in range(120)}}
+
+
 def test_flush_when_the_table_has_no_primary_key_then_says_what_to_do(spark: SparkSession, log: CommitLog) -> None:
     with log.transaction() as tx:
         tx.create_table("main.t", {"id": "int64"})

@@ -47,8 +47,11 @@ def put_partitions(transaction: Transaction, base: Base, df: DataFrame) -> Seque
         files = described(paths, base.definition, base.path)
         whole, unknown = _files_of_partitions(base, files)
         found = _rows_of_partitions(only(base, unknown), paths) if unknown else {}
+        opened = [*whole, *unknown]
         for where in _identities(base.definition, files):
-            transaction.read(base.table, filter=where, files=[*whole, *unknown])
+            transaction.read(base.table, filter=where, files=opened)
+            # They are told once, however many reads there are.
+            opened = []
         delete_files = put_delete(transaction, base, Found(found, whole))
         transaction.append(base.table, files)
     except BaseException:

@@ -30,6 +30,9 @@ from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 from commitlog.spark.writing.target import Target, target_of
 
+_ROW_ID_BYTES = 10
+"""At most, in a proposal, of which they take half."""
+
 
 def flush(
     spark: SparkSession,
@@ -42,7 +45,8 @@ def flush(
 ) -> SubmittedOutcome | None:
     """Move rows of a keyed table that are in no file into Parquet files, sorted by row id.
 
-    What readers see does not change, and rows are changed by their key as before.
+    What readers see does not change, and rows are changed by their key as before. More rows than a proposal can name go by
+    several commits.
 
     Args:
         spark: the session.
@@ -53,7 +57,7 @@ def flush(
         attempts: how often it is tried at most, when one of the rows is changed meanwhile.
 
     Returns:
-        The answer; None when there are no such rows, and so nothing to commit.
+        The answer, that of the last commit; None when there are no such rows, and so nothing to commit.
 
     Raises:
         DataFileError: the table has no primary key, or Spark cannot read its rows.
@@ -61,8 +65,22 @@ def flush(
     """
     check_attempts(attempts)
     to_log = connect() if log is None else log
+    outcome, is_done = None, False
+    while not is_done:
+        found, is_done = _flush_some(
+            spark, table, to_log, older_than_snapshot, "flush of rows" if message is None else message, attempts
+        )
+        outcome = found or outcome
+    return outcome
+
+
+def _flush_some(
+    spark: SparkSession, table: str, to_log: CommitLog, older_than: int | None, message: str, attempts: int
+) -> tuple[SubmittedOutcome | None, bool]:
+    """Move as many rows as a proposal can name; the answer, and whether that is all of them."""
+    rows_max = max(1, to_log.settings.proposal_bytes_max // 2 // _ROW_ID_BYTES)
     for remaining in range(attempts - 1, -1, -1):
-        transaction = to_log.transaction(message="flush of rows" if message is None else message)
+        transaction = to_log.transaction(message=message)
         to = target_of(transaction, table)
         if not to.definition.primary_key:
             if catalog_of(to_log).inlined_rows_at(to.definition.table_id, to.snapshot_id):
@@ -70,12 +88,13 @@ def flush(
             raise DataFileError(
                 f"table {to.name} has no primary key, so all of its rows are in files: compact it to make small files fewer"
             )
+        rows = _cold_rows(to_log, to, older_than)
         with shown_as(spark, "flush", table, to.snapshot_id):
-            paths = _write(spark, transaction, to, _cold_rows(to_log, to, older_than_snapshot), to_log)
+            paths = _write(spark, transaction, to, rows[:rows_max], to_log)
         if not paths:
-            return None
+            return None, True
         try:
-            return commit(transaction, paths, {to.name: to.path})
+            return commit(transaction, paths, {to.name: to.path}), len(rows) <= rows_max
         except ProposalRejectedError as error:
             if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
                 raise
