@@ -170,7 +170,7 @@ class Scan(Frames):
         with contents.at_once():
             contents.check_snapshot(self.snapshot_id)
             stored = contents.row_count_at(self._found.table.definition.table_id, self.snapshot_id)
-        return stored + sum(each.record_count - each.delete_count - len(each.deleted) for each in self._found.files)
+        return stored + sum(each.live_count for each in self._found.files)
 
     @cached_property
     def _stored(self) -> pa.Table:
