@@ -18,7 +18,8 @@ from commitlog.log.connection import REQUEST_TIMEOUT_S, make_admin
 
 DEAF = "gave out nothing of what was there for long"
 LOOK_S = 20.0
-"""What has been there for so long, and does not come, will not come."""
+"""What has been there for so long, and does not come, will not come; nor is it said of a topic that was made anew, and ends
+before it."""
 
 
 class Hearing:
@@ -35,11 +36,12 @@ class Hearing:
         self._admin = make_admin(settings)
         self._asked: dict[int, Future[Any]] = {}
         self._was_next: dict[int, int] = {}
-        self._behind: set[int] = set()
+        self._apart: set[int] = set()
         self._looked_s = settings.machine.now_s()
 
     def is_lost(self, next_offsets: Mapping[int, int]) -> bool:
-        """Whether a partition's next record was there a look ago and did not come; to be asked when nothing was given out.
+        """Whether a partition's next record was there a look ago and did not come, or the partition ended before it; to be
+        asked when nothing was given out.
 
         Args:
             next_offsets: by partition the offset after the last that was given out.
@@ -48,8 +50,8 @@ class Hearing:
         now_s = self._settings.machine.now_s()
         if self._asked or now_s - self._looked_s < LOOK_S:
             return False
-        missed = [at for at in self._behind if self._was_next[at] == next_offsets.get(at)]
-        self._looked_s, self._was_next, self._behind = now_s, dict(next_offsets), set()
+        missed = [at for at in self._apart if self._was_next[at] == next_offsets.get(at)]
+        self._looked_s, self._was_next, self._apart = now_s, dict(next_offsets), set()
         if next_offsets:
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
             wanted = {TopicPartition(self._topic, at): latest for at in next_offsets}
@@ -62,5 +64,5 @@ class Hearing:
             asked, self._asked = self._asked, {}
             self._looked_s = self._settings.machine.now_s()
             for at, answer in asked.items():
-                if answer.exception() is None and answer.result().offset > self._was_next[at]:
-                    self._behind.add(at)
+                if answer.exception() is None and answer.result().offset != self._was_next[at]:
+                    self._apart.add(at)

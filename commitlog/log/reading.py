@@ -88,6 +88,7 @@ class TopicReader:
     def move(self, partition: int, offset: int) -> None:
         """Go on with a partition at another offset."""
         self._doubtful.pop(partition, None)
+        self.ends.pop(partition, None)
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
         self.add(partition, offset)
 

@@ -41,7 +41,7 @@ from commitlog.errors import (
 )
 from commitlog.local import EmbeddedBroker
 from commitlog.local.proxy import KafkaProxy
-from commitlog.log import topic_settings
+from commitlog.log import deafness, topic_settings
 from commitlog.log.connection import (
     MISSING_PATIENCE_S,
     RETRY_PAUSE_S,
@@ -55,6 +55,7 @@ from commitlog.log.genesis import init_log
 from commitlog.log.publisher import Publisher
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.results import ResultsReader
+from commitlog.log.topic_settings import partition_counts
 from commitlog.log.topics import topics_of
 from commitlog.machine import Machine
 
@@ -282,6 +283,39 @@ def test_reader_when_an_offset_is_said_to_be_gone_then_believes_it_only_if_it_is
         with pytest.raises(TopicLossError, match="no offset 0 any more, it holds 2 to 2") as raised:
             read_for_ever(reader)
         assert raised.value.partition == 0
+
+
+class SaysNothing:
+    """A consumer that gives out nothing any more."""
+
+    def consume(self, num_messages: int, timeout: float) -> list[Any]:
+        return []
+
+    def close(self) -> None: ...
+
+
+def test_reader_when_its_topic_is_made_anew_and_its_consumer_says_nothing_of_it_then_hears_of_the_loss(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deafness, "LOOK_S", 0.05)
+    init_log(settings)
+    topic, admin = topics_of(settings.log).dead_letters, make_admin(settings)
+    write_raw(settings, topic, b"a", b"b", b"c")
+    with closing(TopicReader(settings, topic, {0: 0})) as reader:
+        while not reader.is_at_end(0):
+            reader.read(10, 0.5)
+        monkeypatch.setattr(reader, "_consumer", SaysNothing())
+        admin.delete_topics([topic])[topic].result()
+        wait_until(lambda: topic not in partition_counts(settings, admin), "the topic is gone")
+        init_log(settings)
+        write_raw(settings, topic, b"d")
+        with pytest.raises(TopicLossError, match="no offset 3 any more, it holds 0 to 0"):
+            read_for_ever(reader)
+        reader.move(0, 0)
+        read: list[bytes | None] = []
+        while not reader.is_at_end(0):
+            read += [message.value() for message in reader.read(10, 0.5)]
+        assert (read, reader._awaited()) == ([b"d"], {0: 1})
 
 
 def read_for_ever(reader: TopicReader) -> None:
