@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from commitlog.adoption.definitions import SourceColumn, SourceTable
-from commitlog.adoption.files import typed
+from commitlog.adoption.files import known_counts, typed
 from commitlog.adoption.source import CatalogRows, Row
 from commitlog.client.tables.partitions import PARTS_OF_TIMES, is_storable, one_value
 from commitlog.domain import model as m
@@ -18,8 +18,7 @@ def statistics(catalog: CatalogRows, row: Row, table: SourceTable) -> tuple[m.Co
             path,
             typed(kind, told["min_value"]),
             typed(kind, told["max_value"]),
-            told["null_count"],
-            told["value_count"],
+            *known_counts(told["null_count"], told["value_count"], row["record_count"]),
             None if told["contains_nan"] is None else bool(told["contains_nan"]),
             told["column_size_bytes"],
         )

@@ -108,7 +108,11 @@ class FileWriter:
         assert found is not None
         os.replace(unfinished, target)
         _, count, size, footer, statistics, _ = found
-        told = [_statistics(*leaves[path], values) for path, values in dict(statistics or {}).items() if path in leaves]
+        told = [
+            _statistics(*leaves[path], values, count)
+            for path, values in dict(statistics or {}).items()
+            if path in leaves
+        ]
         return Written(target, count, size, footer, tuple(told))
 
 
@@ -248,17 +252,21 @@ class SourceFiles(FileWriter):
         return self._copy(query, target, spec, paths, table, carries)
 
 
-def _statistics(path: str, data_type: str, told: Mapping[str, str | None]) -> ColumnStatistics:
-    nulls = told.get("null_count")
-    values = told.get("num_values")
-    both = nulls is not None and values is not None
+def known_counts(nulls: int | None, values: int | None, record_count: int) -> tuple[int | None, int | None]:
+    """How many NULLs and how many values a column has. Of types of which it keeps no statistics, such as intervals, the stock
+    client says that there is neither."""
+    return (None, None) if record_count and nulls == values == 0 else (nulls, values)
+
+
+def _statistics(path: str, data_type: str, told: Mapping[str, str | None], record_count: int) -> ColumnStatistics:
+    nulls = None if (given := told.get("null_count")) is None else int(given)
+    filled = None if nulls is None or (given := told.get("num_values")) is None else int(given) - nulls
     nan = told.get("has_nan")
     return ColumnStatistics(
         path,
         typed(data_type, told.get("min")),
         typed(data_type, told.get("max")),
-        int(nulls) if nulls is not None else None,
-        int(values or 0) - int(nulls or 0) if both else None,
+        *known_counts(nulls, filled, record_count),
         None if nan is None else nan == "true",
         int(told.get("column_size_bytes") or 0) or None,
     )

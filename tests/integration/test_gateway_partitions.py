@@ -71,3 +71,18 @@ def test_a_value_when_a_client_inserts_it_then_it_is_there_and_found(
         assert client.execute("SELECT v FROM t WHERE k IS NULL").fetchall() == [(2,)]
         found = log.table("main.t").scan(columns=["v"], where="k is not null").to_arrow()["v"].to_pylist()
         assert sorted(found) == [1, 3]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("INTERVAL", "1 month"), ("TIMETZ", "12:00:00+02")])
+def test_values_when_the_client_keeps_no_statistics_of_their_type_then_they_are_found(
+    settings: Settings, gateway_url: str, kind: str, value: str
+) -> None:
+    with stock_client(gateway_url) as client, CommitLog.connect(settings=settings) as log:
+        client.execute(f"CREATE TABLE t (k {kind}, v INTEGER)")
+        client.execute(f"INSERT INTO t VALUES (?::{kind}, 1), (NULL, 2)", [value])
+        table = log.table("main.t")
+        for where, expected in (("k is not null", [1]), ("k is null", [2])):
+            assert table.scan(columns=["v"], where=where).to_arrow()["v"].to_pylist() == expected
+        assert table.delete("k is null") is not None
+        log.wait_for_snapshot()
+        assert client.execute("SELECT v FROM t").fetchall() == [(1,)]
