@@ -14,9 +14,11 @@ from deciding import (
     create_table,
     data_file,
     delete,
+    delete_row,
     insert,
     keyed_table,
     read_table,
+    update,
 )
 
 from commitlog.domain.deciding import bounds
@@ -282,6 +284,20 @@ def test_more_than_a_limit_then_invalid_and_the_text_gives_it(
     log.commit({"kind": "CONFIGURE", "settings": {setting: limit}})
     assert str(limit) in str(log.refused("INVALID", *changes, **fields).detail)
     log.commit(append())
+    log.check_replay()
+
+
+def test_more_keyed_rows_than_the_limit_then_they_may_still_change_and_go() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table(), insert(id=1), insert(id=2), insert(id=3))
+    log.commit({"kind": "CONFIGURE", "settings": {"keyed_rows_max": 2}})
+    log.refused("INVALID", insert(id=4))
+    log.commit(update(1, v="b"))
+    log.commit(insert(id=4), delete_row(3))
+    log.refused("INVALID", delete_row(1), insert(id=5), insert(id=6))
+    log.commit(delete_row(1))
+    log.commit(insert(id=5), delete_row(2))
+    log.refused("INVALID", insert(id=6))
     log.check_replay()
 
 

@@ -46,6 +46,8 @@ def plan_changes(plan: Plan, proposal: m.Proposal) -> None:
         settle_arrivals(plan)
     elif plan.has_rows and not plan.row_hits:
         settle_own(plan)
+    if plan.has_rows:
+        plan.rows.check_count()
 
 
 def check_mixture(proposal: m.Proposal) -> None:

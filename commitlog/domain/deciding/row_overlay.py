@@ -83,10 +83,13 @@ class RowOverlay:
                 if value is not None:
                     self._children[table.table_id, number, value] = self.referring(table, number, value) | {key}
         self._added += (version is not None) - (old is not None)
-        if self._state.keyed_rows + self._added > self._state.settings.keyed_rows_max:
+
+    def check_count(self) -> None:
+        """Check that what the changeset adds in all has room; who only changes rows, or ends some, is refused nothing."""
+        limit = self._state.settings.keyed_rows_max
+        if self._added > 0 and self._state.keyed_rows + self._added > limit:
             raise InvalidChangeError(
-                InvalidCode.TOO_MANY_KEYED_ROWS,
-                f"the log would hold more than {self._state.settings.keyed_rows_max} keyed rows (keyed_rows_max)",
+                InvalidCode.TOO_MANY_KEYED_ROWS, f"the log would hold more than {limit} keyed rows (keyed_rows_max)"
             )
 
     def put_refused(
