@@ -287,6 +287,26 @@ def test_more_than_a_limit_then_invalid_and_the_text_gives_it(
     log.check_replay()
 
 
+def test_names_longer_than_the_limit_then_they_still_name_what_has_them() -> None:
+    log = DecidedLog()
+    log.commit(schema("CREATE_SCHEMA", "a_schema"), create_table("a_table", "a_column varchar", schema="a_schema"))
+    log.commit(create_table("a_table", "a_column varchar"))
+    log.commit({"kind": "CONFIGURE", "settings": {"name_length_max": 5}})
+    for new in (
+        create_table("a_view"),
+        create_table("b", "b_column varchar"),
+        schema("CREATE_SCHEMA", "b_schema"),
+        change("RENAME_TABLE", "a_table", new_table="b_table"),
+        alter("RENAME_COLUMN", "a_table", name="a_column", new_name="b_column"),
+    ):
+        assert log.refused("INVALID", new).invalid_code is InvalidCode.NAME_TOO_LONG
+    log.commit(append(table="a_table"), create_table("a_table", if_not_exists=True))
+    log.commit(alter("RENAME_COLUMN", "a_table", name="a_column", new_name="b"))
+    log.commit(change("RENAME_TABLE", "a_table", new_table="b"))
+    log.commit(schema("DROP_SCHEMA", "a_schema", cascade=True))
+    log.check_replay()
+
+
 def test_more_keyed_rows_than_the_limit_then_they_may_still_change_and_go() -> None:
     log = DecidedLog()
     log.commit(keyed_table(), insert(id=1), insert(id=2), insert(id=3))

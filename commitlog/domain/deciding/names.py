@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from commitlog.domain.model import InvalidCode
 from commitlog.domain.model.definitions import TableDefinition, quoted
+from commitlog.domain.model.settings import NAME_LENGTH_LIMIT
 from commitlog.domain.model.texts import check_name
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import Entry, Referrer, SchemaState, SequencerState, TableState, ViewState
@@ -189,18 +190,22 @@ class Names:
     # --- what the changeset does --------------------------------------------------------------------------------------
 
     def check(self, name: str, what: str) -> None:
-        """Check that a text may be a name at all."""
+        """Check that a text may be the name of something; the log's limit, which may be lower by now, is for new names."""
+        check_name(name, what, NAME_LENGTH_LIMIT)
+
+    def check_new(self, name: str, what: str) -> None:
+        """Check that a text may be given as a name."""
         check_name(name, what, self._length_max)
 
     def check_free_schema(self, name: str) -> None:
         """Check that a name may be given to a new schema."""
-        self.check(name, "schema")
+        self.check_new(name, "schema")
         if self._schema_at(fold(name), self._base) is not None:
             raise InvalidChangeError(InvalidCode.SCHEMA_EXISTS, f"schema {quoted(name)} already exists")
 
     def check_free(self, schema: SchemaState, name: str, what: str, *, but_for: Entry | None = None) -> None:
         """Check that a name may be given to a new table or view, or to the one that has it in another case."""
-        self.check(name, what)
+        self.check_new(name, what)
         holder = self._entry_at(schema, fold(name), self._base)
         if holder is not None and holder is not but_for:
             raise InvalidChangeError(

@@ -160,7 +160,7 @@ def _check_handler(plan: Plan, policy: str | None) -> None:
 
 
 def _check_column_text(plan: Plan, column: m.ColumnSpec) -> None:
-    plan.names.check(column.name, "column")
+    plan.names.check_new(column.name, "column")
     check_text(column.default, f"the default of column {quoted(column.name)}")
 
 
@@ -274,7 +274,7 @@ def _check_step_text(plan: Plan, step: m.Alteration) -> None:
         _check_column_text(plan, step.column)
     check_text(step.default, "the default")
     if step.new_name is not None:
-        plan.names.check(step.new_name, "column")
+        plan.names.check_new(step.new_name, "column")
     if step.comment is not None:
         check_text(step.comment, "the comment", multiline=True)
 
