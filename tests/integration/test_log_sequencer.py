@@ -45,7 +45,6 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProposalTooLargeError,
 )
-from commitlog.log import publisher as publisher_module
 from commitlog.log.answers import PendingProposal
 from commitlog.log.chain import Skip
 from commitlog.log.codec import (
@@ -147,7 +146,7 @@ def test_publisher_when_interrupted_where_it_reads_then_no_answer_is_lost(
             raise KeyboardInterrupt
         return decode_receipts(data)
 
-    monkeypatch.setattr(publisher_module, "decode_receipts", decode)
+    monkeypatch.setattr("commitlog.log.receipts.decode_receipts", decode)
     with serving(settings), Publisher(settings) as publisher:
         while not interrupted:
             pending = publisher.publish(proposal(ids, 0, create_table()))
