@@ -38,6 +38,7 @@ from commitlog.errors import InvalidRequestError
         ("größe = 1", [("größe", "=", 1)]),
         ("a = 12345678901234567890", [("a", "=", "12345678901234567890")]),
         ("a = 1.10", [("a", "=", "1.10")]),
+        ("(" * 5_000 + "a = 1" + ")" * 4_999 + " and b = 2)", [("a", "=", 1), ("b", "=", 2)]),
     ],
 )  # fmt: skip
 def test_predicates_when_a_text_says_the_same_as_tuples_then_the_same(text: str, same: Any) -> None:
@@ -73,6 +74,14 @@ def test_conditions_when_they_exclude_then_what_the_log_is_told_lets_more_throug
         ("a not like 'x'", r"position 7: expected IN, found 'like'; a filter is conditions that all hold"),
         ("a not in 1", r"position 10: expected '\('"),
         ("a in ()", r"position 7: expected a number, a text in single quotes, TRUE or FALSE, found '\)'"),
+        ("(a = 1 and (b = 2)", r"position 19: expected '\)', it ends there"),
+        ("(a = 1 b", r"position 8: expected '\)', found 'b'"),
+        ("a = 1)", r"position 6: expected AND, or the end, found '\)'"),
+        ("a = " + "9" * 5_000, r"position 5: expected a number that a column can have"),
+        ("a = 1e" + "9" * 30, r"position 5: expected a number that a column can have"),
+        ("a = 1e5000000", "a number has more than 4000 digits"),
+        (("a", "=", 10**5_000), "a number has more than 4000 digits"),
+        (("a", "in", [Decimal("1e-999999")]), "a number has more than 4000 digits"),
         ("a in (1", r"position 8: expected '\)', it ends there"),
         ("a = 'x", r"position 5: .*found \"'\""),
         ("5 = a", r"position 1: expected the name of a column, found '5'"),

@@ -157,44 +157,49 @@ class _Parser:
         return found
 
     def _conjunction(self) -> tuple[Predicate | Excluded, ...]:
-        found = self._condition()
-        while self._is_word("and"):
+        found, depth = [], 0
+        while True:
+            while self._is_sign("("):
+                self._step()
+                depth += 1
+            found.append(self._condition())
+            while depth and self._is_sign(")"):
+                self._step()
+                depth -= 1
+            if not self._is_word("and"):
+                break
             self._step()
-            found += self._condition()
-        return found
+        if depth:
+            raise self._refusal("')'")
+        return tuple(found)
 
-    def _condition(self) -> tuple[Predicate | Excluded, ...]:
-        if self._is_sign("("):
-            self._step()
-            inner = self._conjunction()
-            self._take_sign(")")
-            return inner
+    def _condition(self) -> Predicate | Excluded:
         column = self._column()
         if self.kind == "sign" and self.token in _COMPARISONS:
             op = _COMPARISONS[self._taken()]
-            return (Predicate(column, op, self._literal()),)
+            return Predicate(column, op, self._literal())
         if self.kind == "sign" and self.token in _UNEQUAL:
             self._step()
-            return (Excluded(column, (self._literal(),)),)
+            return Excluded(column, (self._literal(),))
         if self._is_word("not"):
             self._step()
             if not self._is_word("in"):
                 raise self._refusal("IN")
             self._step()
-            return (Excluded(column, self._list()),)
+            return Excluded(column, self._list())
         if self._is_word("in"):
             self._step()
-            return (Predicate(column, FilterOp.IN, self._list()),)
+            return Predicate(column, FilterOp.IN, self._list())
         if self._is_word("between"):
             self._step()
             low = self._literal()
             if not self._is_word("and"):
                 raise self._refusal("AND and the upper bound")
             self._step()
-            return (Predicate(column, FilterOp.BETWEEN, (low, self._literal())),)
+            return Predicate(column, FilterOp.BETWEEN, (low, self._literal()))
         if self._is_word("is"):
             self._step()
-            return (Predicate(column, self._null_check()),)
+            return Predicate(column, self._null_check())
         raise self._refusal("=, !=, <, <=, >, >=, IN, NOT IN, BETWEEN, IS NULL or IS NOT NULL")
 
     def _column(self) -> str:
@@ -232,8 +237,12 @@ class _Parser:
         if self.kind == "text":
             return self._taken()[1:-1].replace("''", "'")
         if self.kind == "number":
-            number = self._taken()
-            return scalar(int(number) if re.fullmatch(r"[-+]?\d+", number) else Decimal(number))
+            try:
+                number = int(self.token) if re.fullmatch(r"[-+]?\d+", self.token) else Decimal(self.token)
+            except (ValueError, ArithmeticError):
+                raise self._refusal("a number that a column can have") from None
+            self._step()
+            return scalar(number)
         if self._is_word("true") or self._is_word("false"):
             return self._taken().lower() == "true"
         if self._is_word("null"):

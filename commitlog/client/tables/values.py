@@ -14,6 +14,8 @@ from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, RowValue, Scalar
 from commitlog.errors import InvalidRequestError
 
 _MISSING = frozenset({"NaTType", "NAType"})
+_DIGITS_MAX = 4_000
+"""Of a number that is written as a text; a float64 has some thousand, and Python writes no integer of more than 4,300."""
 
 
 def is_missing(value: Any) -> bool:
@@ -67,6 +69,8 @@ def scalar(value: Any) -> Scalar:
     """
     if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, int | Decimal) and _is_too_long(value):
+        raise InvalidRequestError(f"a number has more than {_DIGITS_MAX} digits, and no column has one such")
     if isinstance(value, int):
         return int(value) if BIGINT_MIN <= value <= BIGINT_MAX else str(value)
     if isinstance(value, float):
@@ -92,6 +96,13 @@ def scalar(value: Any) -> Scalar:
     raise InvalidRequestError(
         f"a row holds no {type(value).__name__}: give plain Python values, such as str, int, date, Decimal"
     )
+
+
+def _is_too_long(number: int | Decimal) -> bool:
+    if isinstance(number, int):
+        return number.bit_length() > 3 * _DIGITS_MAX
+    _, digits, exponent = number.as_tuple()
+    return isinstance(exponent, int) and len(digits) + abs(exponent) > _DIGITS_MAX
 
 
 def _interval_text(months: int, days: int, nanoseconds: int) -> str:
