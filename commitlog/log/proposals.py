@@ -10,12 +10,13 @@ from commitlog.config import Settings
 from commitlog.domain.model import Position
 from commitlog.errors import LogLossError, LogUnavailableError
 from commitlog.log.batches import Incoming
-from commitlog.log.connection import assign, make_consumer
+from commitlog.log.connection import assign, end_offsets, make_admin, make_consumer
 from commitlog.log.deafness import DEAF, Hearing
 from commitlog.log.reading import take
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed, in_words
+from commitlog.log.undecided import has_proposal
 
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.5
@@ -58,6 +59,7 @@ class ProposalSource:
         self._settings = settings
         self._on_message = on_message
         self._next = dict(starts)
+        self._without_proposals: dict[int, int] = {}
         self._consumer = make_proposals_consumer(settings)
         topic = self._topic = topics_of(settings.log).proposals
         assign(settings, self._consumer, [TopicPartition(topic, number, offset) for number, offset in starts.items()])
@@ -77,13 +79,25 @@ class ProposalSource:
                 self._heed(error)
             else:
                 incoming.append(self._incoming(message))
-        if not incoming and self._hearing.is_lost(self._next):
-            raise DoubtError(f"the consumer of proposals {DEAF}")
+        if not incoming and self._hearing.is_lost({**self._next, **self._without_proposals}):
+            self._check_heard()
         return incoming
 
     def close(self) -> None:
         """Ends reading."""
         self._consumer.close()
+
+    def _check_heard(self) -> None:
+        """See that nothing was missed. What ends somebody's Kafka transaction has an offset, and is given to nobody: it is
+        looked for once.
+
+        Raises:
+            DoubtError: something was.
+        """
+        ends = end_offsets(self._settings, make_admin(self._settings), self._topic, self._next)
+        if has_proposal(self._settings, self._next, ends) or any(ends[at] < self._next[at] for at in ends):
+            raise DoubtError(f"the consumer of proposals {DEAF}")
+        self._without_proposals = ends
 
     def _incoming(self, message: Message) -> Incoming:
         partition, offset = message.partition(), message.offset()
@@ -92,6 +106,7 @@ class ProposalSource:
         if offset < self._next[partition]:
             raise DoubtError(f"proposal {Position(partition, offset)} came again")
         self._next[partition] = offset + 1
+        self._without_proposals.pop(partition, None)
         if self._on_message is not None:
             self._on_message(message)
         return Incoming(partition, offset, message.key(), message.value())

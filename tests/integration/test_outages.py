@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 from confluent_kafka.error import KafkaException
 from live_lakes import live_lake
@@ -41,7 +41,7 @@ from commitlog.errors import (
 )
 from commitlog.local import EmbeddedBroker
 from commitlog.local.proxy import KafkaProxy
-from commitlog.log import deafness, topic_settings
+from commitlog.log import deafness, proposals, topic_settings
 from commitlog.log.connection import (
     MISSING_PATIENCE_S,
     RETRY_PAUSE_S,
@@ -57,6 +57,7 @@ from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import partition_counts
 from commitlog.log.topics import topics_of
+from commitlog.log.undecided import has_proposal
 from commitlog.machine import Machine
 
 WRITER = """
@@ -316,6 +317,31 @@ def test_reader_when_its_topic_is_made_anew_and_its_consumer_says_nothing_of_it_
         while not reader.is_at_end(0):
             read += [message.value() for message in reader.read(10, 0.5)]
         assert (read, reader._awaited()) == ([b"d"], {0: 1})
+
+
+def test_sequencer_when_proposals_end_with_somebodys_kafka_transaction_then_is_in_no_doubt(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deafness, "LOOK_S", 0.05)
+    looked: list[bool] = []
+
+    def has_any(*asked: Any) -> bool:
+        looked.append(has_proposal(*asked))
+        return looked[-1]
+
+    monkeypatch.setattr(proposals, "has_proposal", has_any)
+    init_log(settings)
+    with serving(settings) as sequencer, Publisher(settings) as publisher:
+        epoch = sequencer.status.epoch
+        client = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": settings.log})
+        client.init_transactions(30)
+        client.begin_transaction()
+        client.produce(topics_of(settings.log).proposals, b"nothing of ours", partition=0)
+        client.commit_transaction(30)
+        wait_until(lambda: False in looked or sequencer.status.doubts > 0, "it was looked what is there")
+        for _ in range(2):
+            assert publisher.submit(proposal(ids, 0, create_table()), timeout_s=30).seq > 0
+        assert (sequencer.status.doubts, sequencer.status.epoch) == (0, epoch)
 
 
 def read_for_ever(reader: TopicReader) -> None:
