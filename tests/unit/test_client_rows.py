@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.others_names import OF_SCANS, OF_TABLES
 from commitlog.client.writing.rows import Rows, rows_of
 from commitlog.domain.model import PartitionSpec
@@ -471,3 +472,15 @@ def test_append_when_what_is_in_a_nested_column_does_not_fit_then_refused(
         tx.create_table("t", {"m": kind})
     with pytest.raises(DataFileError, match=why):
         log.append("t", [{"m": given}])
+
+
+def test_rows_when_python_has_no_such_time_then_it_is_a_text() -> None:
+    days = pa.array([2**31 - 1, -(2**31) + 1, 0, None], pa.int32()).cast(pa.date32())
+    times = pa.array([2**63 - 1, -(2**63) + 1, 400_000 * 10**12, 0]).cast(pa.timestamp("us"))
+    lists = pa.ListArray.from_arrays([0, 1, 2, 3, 4], times)
+    maps = pa.MapArray.from_arrays([0, 1, 2, 3, 4], pa.array(["k"] * 4), days)
+    nested = pa.StructArray.from_arrays([lists, maps], ["l", "m"])
+    shown = to_rows(pa.table({"d": days, "t": times, "n": nested}))
+    assert [row["d"] for row in shown] == ["infinity", "-infinity", date(1970, 1, 1), None]
+    assert [row["t"] for row in shown] == ["infinity", "-infinity", "14645-06-30 15:06:40.000000", datetime(1970, 1, 1)]
+    assert shown[1]["n"] == {"l": ["-infinity"], "m": [("k", "-infinity")]}

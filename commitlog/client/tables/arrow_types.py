@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -104,6 +104,14 @@ def _nested_text(data_type: pa.DataType) -> str | None:
     return None
 
 
+_INFINITE = {
+    (bits, sign * (2 ** (bits - 1) - 1)): text
+    for bits in (32, 64)
+    for sign, text in ((1, "infinity"), (-1, "-infinity"))
+}
+"""As DuckDB has them in Parquet, by the bits of the type."""
+
+
 def is_list(data_type: pa.DataType) -> bool:
     """Whether it is one of Arrow's list types."""
     return bool(
@@ -166,15 +174,34 @@ def fits(expected: ColumnType, found: pa.DataType) -> bool:
 
 
 def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]:
-    """Rows as Python's values; what Arrow has no value for where there is no pandas, nanoseconds, as texts.
+    """Rows as Python's values; as texts what Arrow has no value for where there is no pandas, nanoseconds, and what Python has
+    none for, days and times that are infinite or of years that it does not know.
 
     how: for ``to_pylist``.
     """
     try:
         found: list[dict[str, Any]] = rows.to_pylist(**how)
+    except OverflowError:
+        columns = [[_value_or_text(each, how) for each in column] for column in rows.columns]
+        found = [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
     except ValueError:
         found = rows.cast(pa.schema([each.with_type(_without_ns(each.type)) for each in rows.schema])).to_pylist(**how)
     return found
+
+
+def _value_or_text(scalar: Any, how: Mapping[str, Any]) -> Any:
+    try:
+        return scalar.as_py(**how)
+    except OverflowError:
+        pass
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _value_or_text(each, how) for name, each in scalar.items()}
+    if pa.types.is_map(scalar.type):
+        pairs = [(_value_or_text(each[0], how), _value_or_text(each[1], how)) for each in scalar.values]
+        return dict(pairs) if how.get("maps_as_pydicts") else pairs
+    if is_list(scalar.type):
+        return [_value_or_text(each, how) for each in scalar.values]
+    return _INFINITE.get((scalar.type.bit_width, scalar.value)) or scalar.cast(pa.string()).as_py()
 
 
 def _without_ns(data_type: pa.DataType) -> pa.DataType:
