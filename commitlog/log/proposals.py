@@ -10,7 +10,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Position
 from commitlog.errors import LogLossError, LogUnavailableError
 from commitlog.log.batches import Incoming
-from commitlog.log.connection import assign, end_offsets, make_admin, make_consumer
+from commitlog.log.connection import assign, end_offsets, make_consumer
 from commitlog.log.deafness import DEAF, Hearing
 from commitlog.log.reading import take
 from commitlog.log.serving import DoubtError
@@ -94,7 +94,7 @@ class ProposalSource:
         Raises:
             DoubtError: something was.
         """
-        ends = end_offsets(self._settings, make_admin(self._settings), self._topic, self._next)
+        ends = end_offsets(self._settings, self._topic, self._next)
         if has_proposal(self._settings, self._next, ends) or any(ends[at] < self._next[at] for at in ends):
             raise DoubtError(f"the consumer of proposals {DEAF}")
         self._without_proposals = ends
