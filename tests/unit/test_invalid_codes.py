@@ -97,11 +97,7 @@ CASES: dict[str, Changes] = {
     "COLUMNS_MISSING": [table_of()],
     "TYPE_UNKNOWN": [table_of(column("a", "number"))],
     "TYPE_NOT_WIDENED": [alter("SET_TYPE", name="id", type="int8")],
-    "DEFAULT_INVALID": [
-        table_of(column("a", "int64", default="x")),
-        table_of(column("a", "varchar", default="NULL")),
-        table_of(column("a", "blob", default="NULL")),
-    ],
+    "DEFAULT_INVALID": [table_of(column("a", "int64", default="x"))],
     "KEY_INVALID": [table_of(column("a", "float64"), primary_key=["a"])],
     "PRIMARY_KEY_MISSING": [update(1, table="t", v="x")],
     "FOREIGN_KEY_INVALID": [keyed_table("n", foreign_keys=[KEY_ON_V])],
@@ -200,6 +196,15 @@ def test_decide_when_a_change_can_never_be_then_says_by_a_code_why(log: DecidedL
         outcome = log.refused("INVALID", *changes, **fields)
         assert [setting for setting in settings if setting not in str(outcome.detail)] == []
     assert outcome.invalid_code is InvalidCode(code), outcome.detail
+
+
+@pytest.mark.parametrize("data_type", ["varchar", "blob"])
+def test_decide_when_a_default_is_the_catalogs_word_for_none_then_it_is_invalid(
+    log: DecidedLog, data_type: str
+) -> None:
+    outcome = log.refused("INVALID", table_of(column("a", data_type, default="NULL")))
+    assert outcome.invalid_code is InvalidCode.DEFAULT_INVALID
+    assert "where there is no default" in str(outcome.detail)
 
 
 def test_outcome_when_a_proposal_is_invalid_then_bytes_json_receipt_and_error_carry_the_code(log: DecidedLog) -> None:

@@ -259,3 +259,9 @@ def test_line_when_it_holds_what_no_reader_may_take_then_malformed_with_the_ids_
     assert isinstance(found, MalformedProposal)
     assert (to_json(found.proposal_id), found.writer_id) == (make_id(3), "w")
     assert "beyond a 64-bit integer" in found.detail or "NaN" in found.detail or "is given twice" in found.detail
+
+
+def test_line_when_it_is_refused_and_no_json_behind_that_then_malformed_without_ids() -> None:
+    found = parse_proposal(f'{{"proposal_id": "{make_id(3)}", "base_snapshot_id": NaN, "changes": [}}')
+    assert isinstance(found, MalformedProposal)
+    assert found.proposal_id is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
@@ -58,11 +59,8 @@ def once_each(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of an object; MalformedRecordError for one that is given twice, of which `json.loads` takes the last."""
     found = dict(fields)
     if len(found) < len(fields):
-        seen: set[str] = set()
-        for name, _ in fields:
-            if name in seen:
-                raise MalformedRecordError(f"the field {shown(name)} is given twice")
-            seen.add(name)
+        [(twice, _)] = Counter([name for name, _ in fields]).most_common(1)
+        raise MalformedRecordError(f"the field {shown(twice)} is given twice")
     return found
 
 
