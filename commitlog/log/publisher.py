@@ -20,7 +20,13 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Proposal, ProposalId, Receipt
 from commitlog.domain.model.ids import partition_for
-from commitlog.errors import CommitLogError, LogRefusedError, LogUnavailableError, ProposalTooLargeError
+from commitlog.errors import (
+    CommitLogError,
+    LogIntegrityError,
+    LogRefusedError,
+    LogUnavailableError,
+    ProposalTooLargeError,
+)
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.codec import encode_proposal
 from commitlog.log.connection import REQUEST_TIMEOUT_S, check_may, end_offset
@@ -355,8 +361,10 @@ class Publisher:
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
-        receipts = receipts_in(message, self.genesis.log_id)
+        receipts = receipts_in(message)
         if receipts is not None:
+            if receipts.log_id != self.genesis.log_id:
+                raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
             self._answers.take(receipts.receipts, self._hear_deliveries)
         self._heard_to[partition] = offset + 1
 

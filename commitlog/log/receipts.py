@@ -13,21 +13,18 @@ from commitlog.log.codec import UnknownSchemaError, decode_receipts
 _logger = logging.getLogger("commitlog.receipts")
 
 
-def receipts_in(message: Message, log_id: bytes) -> Receipts | None:
-    """The receipts of a message; None, with a warning, where somebody has written what answers nobody.
+def receipts_in(message: Message) -> Receipts | None:
+    """The receipts of a message, of whichever log; None, with a warning, where somebody has written what answers nobody.
 
     Raises:
-        LogIntegrityError: they are of a newer version, or of another log.
+        LogIntegrityError: they are of a newer version.
     """
     topic = message.topic()
     try:
-        receipts = decode_receipts(message.value() or b"")
+        return decode_receipts(message.value() or b"")
     except UnknownSchemaError as unknown:
         raise LogIntegrityError(f"{topic} holds what this version does not know: {unknown}") from None
     except MalformedRecordError as malformed:
         place = f"{topic} partition {message.partition()} offset {message.offset()}"
         _logger.warning("%s is no receipt, and is left out: %s", place, malformed)
         return None
-    if receipts.log_id != log_id:
-        raise LogIntegrityError(f"{topic} holds receipts of another log")
-    return receipts

@@ -15,10 +15,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
 from commitlog.domain.model.ids import partition_for
-from commitlog.errors import LogRefusedError, LogUnavailableError, MalformedRecordError
+from commitlog.errors import LogIntegrityError, LogRefusedError, LogUnavailableError, MalformedRecordError
 from commitlog.log.codec import readable_ids
 from commitlog.log.codec.confluent import framed, proposal_in
 from commitlog.log.connection import FRAME_BYTES, batch_bytes, know_topic, make_consumer, ready_producer
+from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import take
 from commitlog.log.receipts import receipts_in
 from commitlog.log.topics import BorderTopics, relay_of, topics_of
@@ -61,6 +62,7 @@ class Inward:
         self._registry = registry
         self._progress = progress
         self._receipts_id = receipts_id
+        self._former: set[bytes] = set()
         self._failure: KafkaError | None = None
 
     def run(self, stop: threading.Event) -> None:
@@ -70,7 +72,7 @@ class Inward:
             LogUnavailableError: a broker did not take what was sent in time.
             LogRefusedError: Kafka does not let a topic be read or written.
             RegistryUnavailableError: the registry does not answer.
-            LogIntegrityError: a receipt is of a newer version, or of another log.
+            LogIntegrityError: a receipt is of a newer version, or another log has taken this one's place.
         """
         producer = ready_producer(
             self._settings,
@@ -113,9 +115,24 @@ class Inward:
         return consumed(message.error(), self._settings.bootstrap_servers, self._border.proposals) is Consumed.RECORD
 
     def _give_receipts(self, producer: Producer, message: Message) -> None:
-        if receipts_in(message, self._genesis.log_id) is not None:
+        receipts = receipts_in(message)
+        if receipts is not None and self._is_of_this_log(receipts.log_id):
             value = framed(message.value() or b"", self._receipts_id)
             self._send(producer, self._border.receipts, message, value, message.partition())
+
+    def _is_of_this_log(self, log_id: bytes) -> bool:
+        """Whether receipts are this log's. Those of one that had its name before may lie among them as long as they are kept.
+
+        Raises:
+            LogIntegrityError: another log has its name by now.
+        """
+        if log_id == self._genesis.log_id:
+            return True
+        if log_id not in self._former:
+            if require_genesis(self._settings).log_id != self._genesis.log_id:
+                raise LogIntegrityError(f"{self._topics.receipts} holds receipts of another log")
+            self._former.add(log_id)
+        return False
 
     def _give_proposal(self, producer: Producer, message: Message) -> None:
         try:

@@ -38,8 +38,20 @@ def test_receipts_when_others_wrote_among_them_then_only_these_are_given() -> No
         assert given(value) == []
 
 
-def test_receipts_when_they_are_of_a_newer_version_or_another_log_then_none_is_left_out() -> None:
+def test_receipts_when_they_are_of_a_newer_version_then_none_is_left_out() -> None:
     with pytest.raises(LogIntegrityError, match="what this version does not know"):
         given(MARKER + b"\xff" * HEADER_SIZE_BYTES)
-    with pytest.raises(LogIntegrityError, match="receipts of another log"):
-        given(encode_receipts([], log_id=b"M" * 16, partition=0))
+
+
+@pytest.mark.parametrize("is_former", [True, False])
+def test_receipts_when_they_are_another_logs_then_left_out_unless_that_has_taken_the_place(
+    is_former: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = GENESIS if is_former else Genesis(b"M" * 16)
+    monkeypatch.setattr("commitlog.relay.inward.require_genesis", lambda _: there)
+    of_another = encode_receipts([], log_id=b"M" * 16, partition=0)
+    if is_former:
+        assert given(of_another) == []
+    else:
+        with pytest.raises(LogIntegrityError, match="receipts of another log"):
+            given(of_another)
