@@ -295,15 +295,10 @@ def replicate_command(
     """Measure a link between two sites, what it brings a second, how late, and after a kill, on servers of its own here."""
     from commitlog.ops.bench.replicate import STEADY_PER_SECOND, run_replicate_bench
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result = run_replicate_bench(
-        settings,
-        row_changes=row_changes,
-        rows=rows,
-        seconds=seconds,
-        kills=kills,
-        say=lambda line: click.echo(line, err=True),
-    )
+    with _on_servers() as say:
+        result = run_replicate_bench(
+            settings, row_changes=row_changes, rows=rows, seconds=seconds, kills=kills, say=say
+        )
     if as_json:
         print_json(result.as_dict())
         return
