@@ -163,7 +163,7 @@ def ready_producer(
 
 def make_admin(settings: Settings) -> AdminClient:
     """The process's client for topics and offsets; thread-safe, and shared, because each has threads and connections."""
-    key = _cluster_of(settings)
+    key = _client_key(settings)
     with _admins_lock:
         admin = _admins.pop(key, None)
         # Not `or`: a client with nothing on its way has the length 0.
@@ -177,7 +177,7 @@ def make_admin(settings: Settings) -> AdminClient:
     return admin
 
 
-def _cluster_of(settings: Settings) -> tuple[object, ...]:
+def _client_key(settings: Settings) -> tuple[object, ...]:
     return settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items()))
 
 
@@ -191,7 +191,7 @@ def _note_not_let_in(key: tuple[object, ...], error: KafkaError) -> None:
 
 def _why_unanswered(settings: Settings, failure: KafkaError) -> str:
     """What is known of a request that nobody answers: to whom is not let in, librdkafka says no more than that."""
-    key = _cluster_of(settings)
+    key = _client_key(settings)
     admin = _admins.get(key)
     if isinstance(admin, AdminClient):
         # What it has heard waits to be asked for.

@@ -61,7 +61,7 @@ def told_to_joiner(node: Node, state: SequencerState, next_tick: int, images: Im
     yield _replicated(node.name, next_tick - 1, told, priorities) if next_tick else None, HAS_ALL
 
 
-def named_by(told: m.Proposal) -> tuple[str, int] | None:
+def name_given_by(told: m.Proposal) -> tuple[str, int] | None:
     """Which snapshot of which node gave its name to the table that was told; None where nobody says."""
     said = json.loads(told.extra or "{}").get(NAMED_BY)
     return None if said is None else (said[0], said[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
 from commitlog.errors import ResultsTrimmedError
-from commitlog.sites.joining import JOIN, named_by
+from commitlog.sites.joining import JOIN, name_given_by
 
 
 def outcome_if_kept(log: CommitLog, seq: int) -> m.Outcome | None:
@@ -24,7 +24,7 @@ def maker_of(log: CommitLog, node: str, snapshot_id: int) -> tuple[str, int] | N
     for entry in log.history(1, snapshot=snapshot_id):
         if entry.writer_id == JOIN:
             outcome = outcome_if_kept(log, entry.seq)
-            return None if outcome is None or outcome.proposal is None else named_by(outcome.proposal)
+            return None if outcome is None or outcome.proposal is None else name_given_by(outcome.proposal)
         before, after = log.access.digest(entry.seq), log.access.digest(entry.seq + 1)
         came = [known for name, known in after.items() if before.get(name) != known]
         return (came[0].node, came[0].tick - 1) if came else (node, snapshot_id)

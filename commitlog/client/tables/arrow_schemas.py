@@ -12,7 +12,7 @@ from commitlog.errors import DataFileError
 WHOLE_NUMBERS = pa.decimal128(38, 0)
 """Of 128 bits, of which the largest have a digit more than this type says. DuckDB gives and takes them so; decimal256 neither
 it nor Polars takes at all."""
-PLAIN = {
+READ_TYPES = {
     "boolean": pa.bool_(),
     "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(), "int128": WHOLE_NUMBERS,
     "uint8": pa.uint8(), "uint16": pa.uint16(), "uint32": pa.uint32(), "uint64": pa.uint64(),
@@ -24,6 +24,7 @@ PLAIN = {
     "timestamp_ns": pa.timestamp("ns"), "timestamptz": pa.timestamp("us", "UTC"),
     "interval": pa.month_day_nano_interval(),
 }  # fmt: skip
+"""Of columns whose type has no parameters and nothing inside, as Arrow has them when they are read."""
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
@@ -51,7 +52,7 @@ def arrow_type(column: Column) -> pa.DataType:
             return pa.map_(inner[0], inner[1])
         case "decimal":
             return pa.decimal128(column.type.precision, column.type.scale)
-    found = PLAIN.get(column.type.name)
+    found = READ_TYPES.get(column.type.name)
     if found is None:
         raise DataFileError(
             f"column {column.name} is a {column.type}, which Arrow has no type for: leave it out (columns=[...]), or read "

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from commitlog.client.tables.arrow_schemas import PLAIN
+from commitlog.client.tables.arrow_schemas import READ_TYPES
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS
 from commitlog.errors import DataFileError
 
 _FIELD_ID = "PARQUET:field_id"
-_UNWRITTEN = ("int128", "uint128", "timetz", "interval")
-_PLAIN: Mapping[str, pa.DataType] = {
-    **{name: data_type for name, data_type in PLAIN.items() if name not in _UNWRITTEN},
+_NOT_WRITTEN = ("int128", "uint128", "timetz", "interval")
+_WRITTEN_TYPES: Mapping[str, pa.DataType] = {
+    **{name: data_type for name, data_type in READ_TYPES.items() if name not in _NOT_WRITTEN},
     "timestamp_s": pa.timestamp("us"),
     "uuid": pa.uuid(),
 }
@@ -54,9 +54,9 @@ def _type(column: Column) -> pa.DataType:
         case "map":
             key = pa.field("key", _type(children[0]), False, metadata={_FIELD_ID: str(children[0].column_id)})
             return pa.map_(key, _field(children[1], "value"))
-    if column.type.name not in _PLAIN:
+    if column.type.name not in _WRITTEN_TYPES:
         raise DataFileError(
             f"column {column.name} is {column.type}, which neither Arrow nor Spark writes: write the file with another client, "
             "such as DuckDB, and append it with files=[...]"
         )
-    return _PLAIN[column.type.name]
+    return _WRITTEN_TYPES[column.type.name]

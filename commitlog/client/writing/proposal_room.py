@@ -45,11 +45,11 @@ def beyond_room(positions: Mapping[int, FrozenBitMap64], bytes_max: int) -> list
 def rewritten_at_once(files: Iterable[F], table: TableDefinition, proposal_bytes_max: int) -> Iterator[list[F]]:
     """Files of one partition, few enough for a proposal to name them, and what each becomes."""
     size = max(1, proposal_bytes_max // 4 // file_bytes(table))
-    for several in by_partition(files):
+    for several in files_by_partition(files):
         yield from (several[start : start + size] for start in range(0, len(several), size))
 
 
-def by_partition(files: Iterable[F]) -> Iterable[list[F]]:
+def files_by_partition(files: Iterable[F]) -> Iterable[list[F]]:
     """The files of each partition, and those of which it is not known."""
     partitions: dict[tuple[str | None, ...] | None, list[F]] = {}
     for each in files:

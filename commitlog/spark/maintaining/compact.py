@@ -16,7 +16,7 @@ from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.arguments import checked_items
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
-from commitlog.client.writing.proposal_room import by_partition
+from commitlog.client.writing.proposal_room import files_by_partition
 from commitlog.domain.model import FilterOp
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only, with_files
@@ -110,7 +110,7 @@ def compact(
     # Files of different partitions are not mixed; those whose partition is not known are split by it when written.
     groups = [
         with_files(base, group)
-        for partition in by_partition(chosen.scan.files)
+        for partition in files_by_partition(chosen.scan.files)
         for group in order.groups(partition, rewrite_all=rewrite_all)
     ]
     return _compact_all(to_log, groups, order, parallelism) if groups else []
