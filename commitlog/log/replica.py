@@ -104,6 +104,7 @@ class Replica:
         return self._begun(self._reader.chain)
 
     def _begun(self, known: KnownT | None) -> KnownT:
+        """What is known once there is a genesis."""
         if known is None:
             raise ConfigurationError(f"the log {self._settings.log!r} has no genesis yet: `commitlog init`")
         return known

@@ -192,7 +192,7 @@ class Sequencer:
         try:
             while not self._stop.is_set():
                 try:
-                    # It ends with all that could still be on its way.
+                    # What an attempt has opened is closed with it: nothing of it may still be on its way in the next one.
                     with ExitStack() as held:
                         self._become_active(self._load(held), waits=standby and self._served_epoch is None)
                 except DoubtError as doubt:
