@@ -162,6 +162,18 @@ def test_ten_thousand_files_then_few_are_looked_at(
 
 
 @pytest.mark.interpreted("what it looks at is counted")
+def test_a_list_of_values_below_files_whose_end_is_not_known_then_none_is_looked_at(looks: list[DataFile]) -> None:
+    # What has no NaN for sure is not told.
+    columns = (m.ColumnSpec("x", "float64"),)
+    table = _table_of(
+        [DataFile("f", 10, 1, statistics=(ColumnStatistics("x", low, low),)) for low in range(100, 1_124)]
+    )
+    table.definition = define(m.CreateTable("main", "t", columns), table_id=1, schema_id=0, partition_id=None)
+    assert newest_match(table, (Predicate("x", FilterOp.IN, (1, 2, 3)),), 0, None) is None
+    assert looks == []
+
+
+@pytest.mark.interpreted("what it looks at is counted")
 def test_a_list_of_many_values_then_each_is_read_once_however_many_files_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

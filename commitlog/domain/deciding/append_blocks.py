@@ -175,7 +175,7 @@ class _Spans:
         if len(listed.least) <= len(self.steps):
             ranges = zip(listed.least, listed.greatest, strict=True)
             return all(self._exclude_range(_Range(first, last)) for first, last in ranges)
-        return all(step.end is not None and _is_beyond(listed.first_from(step.low), step.end) for step in self.steps)
+        return all(_is_beyond(listed.first_from(step.low), step.end) for step in self.steps)
 
     def _exclude_range(self, asked: _Range) -> bool:
         if asked.last is None:
@@ -197,9 +197,11 @@ class _Spans:
 
 
 def _is_beyond(first: Readings | None, end: _Value) -> bool:
-    """Whether a step has ended before a value, and all that follow it, begin."""
+    """Whether a step has ended before the first of some values, if there is one, begins."""
     if first is None:
         return True
+    if end is None:
+        return False
     least: _Value = first.least
     return bool(least >= end if isinstance(end, str) else least > end)
 
