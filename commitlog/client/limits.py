@@ -58,12 +58,12 @@ def _new_names(changes: tuple[m.Change, ...]) -> Iterator[str]:
         if isinstance(change, _WITH_FILES):
             continue
         match change:
-            case m.CreateSchema():
+            case m.CreateSchema() if not change.if_not_exists:
                 yield change.schema
-            case m.CreateTable():
+            case m.CreateTable() if not change.if_not_exists:
                 yield change.table
                 yield from (column.name for column in change.columns)
             case m.RenameTable():
                 yield change.new_table
-            case m.CreateView():
+            case m.CreateView() if not change.if_not_exists:
                 yield change.view

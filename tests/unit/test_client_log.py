@@ -373,6 +373,16 @@ def test_check_limits_when_at_the_limit_then_passes() -> None:
         check_limits(proposal, SETTINGS, SETTINGS.proposal_bytes_max + 1)
 
 
+def test_check_limits_when_what_has_a_longer_name_may_be_there_already_then_passes() -> None:
+    columns = (m.ColumnSpec("id", "int64"),)
+    for change in (
+        m.CreateSchema("n" * 256, if_not_exists=True),
+        m.CreateTable("main", "n" * 256, columns, if_not_exists=True),
+        m.CreateView("main", "n" * 256, "SELECT 1", if_not_exists=True),
+    ):
+        check_limits(m.Proposal(new_proposal_id(), "w", 0, (change,)), SETTINGS, 100)
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 

@@ -301,6 +301,7 @@ def test_names_longer_than_the_limit_then_they_still_name_what_has_them() -> Non
     ):
         assert log.refused("INVALID", new).invalid_code is InvalidCode.NAME_TOO_LONG
     log.commit(append(table="a_table"), create_table("a_table", if_not_exists=True))
+    log.commit(append(table="a_table"), writer_id="a_writer")
     log.commit(alter("RENAME_COLUMN", "a_table", name="a_column", new_name="b"))
     log.commit(change("RENAME_TABLE", "a_table", new_table="b"))
     log.commit(schema("DROP_SCHEMA", "a_schema", cascade=True))

@@ -323,6 +323,13 @@ def test_stamp_when_its_microseconds_have_more_than_64_bits_then_invalid(log: De
     settled(brought(log, update(1, v="b", w="x"), tick=2, stamp=last_ms))
 
 
+def test_replicated_when_new_names_must_be_shorter_than_the_nodes_then_comes_as_before(log: DecidedLog) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"name_length_max": 1}})
+    came = {"node": "bbb", "tick": 1, "digest": [{"node": "bbb", "tick": 0, "priority": 0}]}
+    outcome = log.propose(create_table("t", "a int64"), replicated=came)
+    assert outcome.snapshot_id is not None, outcome.detail
+
+
 def test_replicated_when_the_log_is_no_node_then_invalid() -> None:
     log = DecidedLog()
     log.commit(keyed_table("k", KEYED))

@@ -7,6 +7,7 @@ from typing import assert_never
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.ids import id_time_ms, partition_for
+from commitlog.domain.model.settings import sender_length_max
 from commitlog.domain.model.texts import check_name, check_row_text, check_text, check_time_ms, check_value_text
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import InvalidChangeError
@@ -48,7 +49,7 @@ def refused_unseen(
 def check_form(state: SequencerState, proposal: m.Proposal, source: m.Position, decided_at_ms: int) -> None:
     """Check what a proposal says of itself and its limits; InvalidChangeError for the first that cannot be."""
     settings = state.settings
-    check_name(proposal.writer_id, "writer", settings.name_length_max)
+    check_name(proposal.writer_id, "writer", sender_length_max(settings))
     check_text(proposal.author, "the author")
     check_text(proposal.message, "the message", multiline=True)
     check_text(proposal.extra, "the extra text")

@@ -14,6 +14,7 @@ from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.row_images import altered_row, complete_row
 from commitlog.domain.model.row_width import check_row_width
+from commitlog.domain.model.settings import sender_length_max
 from commitlog.domain.model.texts import check_name
 from commitlog.domain.state.claims import Claim
 from commitlog.domain.state.index import SequencerState, TableState
@@ -41,7 +42,7 @@ def arriving(state: SequencerState, proposal: m.Proposal) -> Arrival | None:
             m.InvalidCode.NODE_UNNAMED,
             f"a change of node {quoted(replicated.node)} came to a log that is no node: `commitlog node NAME` makes it one",
         )
-    _check_digest(replicated, state.settings.name_length_max)
+    _check_digest(replicated, sender_length_max(state.settings))
     arrival = Arrival.of(state, proposal)
     assert arrival is not None
     if not arrival.is_known:

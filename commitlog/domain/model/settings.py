@@ -22,6 +22,7 @@ _AT_LEAST = {
 NAME_LENGTH_LIMIT = 300
 """What `name_length_max` may be at most: two names may stand in an entry of an index, which has 2,704 bytes in PostgreSQL, and
 a character has up to four."""
+_NAME_LENGTH_DEFAULT = LogSettings().name_length_max
 _AT_MOST = {
     "name_length_max": NAME_LENGTH_LIMIT,
     "window_snapshots": 10_000_000,
@@ -29,6 +30,11 @@ _AT_MOST = {
     "inlined_row_bytes_max": POSTGRESQL_ROW_BYTES_MAX,
 }
 _BOUND_MAX = 2**53
+
+
+def sender_length_max(settings: LogSettings) -> int:
+    """How long the name of a writer or of another node may be: who has one has it already, whatever limit new names have."""
+    return max(settings.name_length_max, _NAME_LENGTH_DEFAULT)
 
 
 def changed_settings(settings: LogSettings, changes: Mapping[str, Scalar]) -> LogSettings:
