@@ -26,6 +26,7 @@ from commitlog.sites.proposing import may_bring
 
 _LINK = "link:"
 _LOOKED_AT = 500
+_OF_SCHEMAS = frozenset({m.ChangeKind.CREATE_SCHEMA, m.ChangeKind.DROP_SCHEMA})
 
 
 def writer_id_of(source: str) -> str:
@@ -202,7 +203,7 @@ def passed_by(
 
 class _Own(NamedTuple):
     """An outcome by which a log has itself made something that others may be told, and the tables that it changed; none where
-    that is not known any more."""
+    these may not be all that it changed."""
 
     seq: int
     snapshot_id: int
@@ -214,14 +215,10 @@ def _is_left(log: CommitLog, name: tuple[str, str], snapshots: Sequence[int]) ->
     it says of itself counts from the next snapshot on, but for the one that made it."""
     newest, oldest = snapshots[0], snapshots[-1]
     at_first = log.access.table_at(*name, oldest - 1) or log.access.table_at(*name, oldest)
-    found = [None if each is None else each.definition for each in (at_first, log.access.table_at(*name, newest))]
-    return all(
-        each is not None
-        and each.properties.get(REPLICATED) == "false"
-        and found[0]
-        and each.table_id == found[0].table_id
-        for each in found
-    )
+    at_last = log.access.table_at(*name, newest)
+    if at_first is None or at_last is None or at_first.definition.table_id != at_last.definition.table_id:
+        return False
+    return all(each.definition.properties.get(REPLICATED) == "false" for each in (at_first, at_last))
 
 
 def _own(log: CommitLog, first: int, last: int) -> Iterator[_Own]:
@@ -235,8 +232,15 @@ def _own(log: CommitLog, first: int, last: int) -> Iterator[_Own]:
             is_brought = entry.writer_id is None or entry.writer_id == JOIN or entry.writer_id.startswith(_LINK)
             if not is_brought and not OWN_KINDS.issuperset(entry.change_kinds):
                 assert entry.snapshot_id is not None
-                yield _Own(entry.seq, entry.snapshot_id, tuple((each.schema, each.name) for each in entry.tables))
+                tables = tuple((each.schema, each.name) for each in entry.tables)
+                yield _Own(entry.seq, entry.snapshot_id, tables if _names_all(entry.change_kinds) else ())
         before = entries[-1].seq if len(entries) == _LOOKED_AT else None
+
+
+def _names_all(kinds: Sequence[str]) -> bool:
+    """Whether the history names all that changes of these kinds were about: it names no schema, nor a table of which only a
+    property was set."""
+    return _OF_SCHEMAS.isdisjoint(kinds) and (m.ChangeKind.ALTER_TABLE not in kinds or len(kinds) == 1)
 
 
 def next_tick_after(log: CommitLog, node: Node, seq: int) -> int:

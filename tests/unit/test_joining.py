@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -528,6 +528,31 @@ def test_link_when_a_site_that_made_nothing_was_archived_then_begins_after_it(
     change(b, row(1, "b"))
     assert Link(b, a).run(follow=False).brought == 1
     assert rows(a) == rows(b)
+
+
+def of_a_schema(tx: Any) -> None:
+    tx.create_schema("s")
+    tx.create_table("s.own", {"id": "int64"}, properties={"replicated": "false"})
+
+
+def of_a_property(tx: Any) -> None:
+    tx.insert_row("main.own", {"id": 1})
+    tx.alter("main.k").set_property("on_conflict", "KEEP_EXISTING")
+
+
+@pytest.mark.parametrize("change", [of_a_schema, of_a_property])
+def test_link_when_what_was_archived_told_something_beside_a_table_that_is_left_then_the_site_is_told_to_join_anew(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], None]
+) -> None:
+    with b.transaction() as tx:
+        tx.create_table("main.own", {"id": "int64"}, properties={"replicated": "false"})
+    with b.transaction() as tx:
+        change(tx)
+    with b.transaction() as tx:
+        tx.insert_row("main.own", {"id": 2})
+    Trimmed(b, b.last_seq() - 1, monkeypatch)
+    with pytest.raises(SiteAwayTooLongError):
+        Link(b, a).run(follow=False)
 
 
 def test_link_when_what_was_archived_had_a_table_left_where_it_is_then_the_site_is_told_to_join_anew(
