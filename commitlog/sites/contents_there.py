@@ -105,12 +105,16 @@ class _Saying:
             elif isinstance(change, _Defining):
                 yield from self._define(change)
                 continue
-            elif isinstance(change, m.CreateSchema) and not change.if_not_exists:
-                self._schemas_made[fold(change.schema)] = change.schema
+            elif isinstance(change, m.CreateSchema):
+                if not change.if_not_exists or not self._is_schema_there(change.schema):
+                    self._schemas_made[fold(change.schema)] = change.schema
             elif isinstance(change, m.DropSchema):
                 # The target may have dropped it, too; where it holds others, it says that it is not empty.
                 change = change.replace(if_exists=True, cascade=change.cascade and not self._holds_others(change))
             yield change
+
+    def _is_schema_there(self, schema: str) -> bool:
+        return fold(schema) in map(fold, self._sites.target.contents().schemas(self._base))
 
     def _define(self, change: _Defining) -> Iterator[m.Change]:
         name = _name(change)

@@ -139,16 +139,20 @@ def test_link_when_one_transaction_makes_a_table_and_appends_then_its_files_are_
     assert ids(b, "main.u") == [1, 2]
 
 
+@pytest.mark.parametrize(("is_there", "if_not_exists"), [(False, False), (False, True), (True, True)])
 def test_link_when_a_schema_is_made_with_its_table_and_files_then_these_are_copied_to_where_they_will_be(
-    a: InMemoryCommitLog, b: InMemoryCommitLog
+    a: InMemoryCommitLog, b: InMemoryCommitLog, is_there: bool, if_not_exists: bool
 ) -> None:
+    if is_there:
+        with b.transaction() as tx:
+            tx.create_schema("SALES")
     append(a, 1, 2)
     written = place_of(a)
     folder = Path(a._memory._genesis.data_path) / "Sales" / "T"
     folder.mkdir(parents=True)
     shutil.copy(written, folder)
     with a.transaction() as tx:
-        tx.create_schema("Sales")
+        tx.create_schema("Sales", if_not_exists=if_not_exists)
         tx.create_table("sales.T", COLUMNS)
         tx.append("SALES.t", files=last_files(a))
     bring(a, b)
