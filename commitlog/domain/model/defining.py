@@ -86,15 +86,16 @@ def default_text(name: str, data_type: ColumnType, default: str | None) -> str |
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID, f"column {quoted(name)}: the default {default!r} {error}"
         ) from None
-    if default == _NO_DEFAULT:
+    if isinstance(canonical, Decimal):
+        # With all its digits, as the stock client has it.
+        return f"{canonical:.{data_type.scale}f}"
+    text = timetz_text(default) if data_type.name == "timetz" else value_text(data_type, canonical)
+    if text == _NO_DEFAULT:
         raise InvalidChangeError(
             InvalidCode.DEFAULT_INVALID,
             f"column {quoted(name)}: the text {_NO_DEFAULT} is what DuckLake's catalog has where there is no default",
         )
-    if isinstance(canonical, Decimal):
-        # With all its digits, as the stock client has it.
-        return f"{canonical:.{data_type.scale}f}"
-    return timetz_text(default) if data_type.name == "timetz" else value_text(data_type, canonical)
+    return text
 
 
 def default_value(data_type: ColumnType, default: str) -> RowValue:
