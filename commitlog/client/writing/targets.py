@@ -67,6 +67,6 @@ def table_in_files(contents: Contents, name: TableName, at: int, where: Sequence
         DataFileError: some are in the catalog itself.
     """
     table = table_there(contents, name, at)
-    if contents.rows_at(table.definition.table_id, at) and Scan(contents, name, at, where=where).stored_count():
+    if contents.row_count_at(table.definition.table_id, at) and Scan(contents, name, at, where=where).stored_count():
         raise rows_without_file(name, table.definition)
     return table
