@@ -114,7 +114,7 @@ def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
 
 
 def _check_fields(table: TableDefinition, column: Column, mapped: m.MappedColumn) -> None:
-    """Whom the catalog does not find below a column it leaves out, and its values with it."""
+    """A field that the column does not have would be left out by the catalog, and its values with it."""
     for each in mapped.children:
         field = next((child for child in column.children if fold(child.name) == fold(each.column)), None)
         if field is None:

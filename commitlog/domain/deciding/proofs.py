@@ -47,12 +47,12 @@ def excludes(
     if listed is None:
         listed = lists_of(table, conjunction)
     statistics = statistics_of(file, decode)
-    for at, predicate in enumerate(conjunction):
+    for predicate, values in zip(conjunction, listed, strict=True):
         column = table.column(predicate.column)
         if is_vacuous(column.type, predicate):
             return True
         for held in (held_by_partition(table, file, column), held_by_statistics(table, file, statistics, column)):
-            if held is not None and _excludes(held, column.type, predicate, listed[at]):
+            if held is not None and _excludes(held, column.type, predicate, values):
                 return True
     return False
 
@@ -177,7 +177,7 @@ def _excludes(held: Held, data_type: ColumnType, predicate: Predicate, listed: L
         if not listed.is_known:
             return False
         first = listed.first_from(low)
-        # Those that begin with a maximum which is cut short follow it in their order.
+        # What begins with a maximum that is cut short comes right behind it: where the first does not, none does.
         return first is None or _above(first, high, exact)
     return _range_excludes(data_type, low, high, exact, predicate)
 
@@ -280,7 +280,7 @@ class Listed:
         found = [readings(data_type, each) for each in values]
         known = [each for each in found if each is not None]
         self.is_known = len(known) == len(found)
-        # Whoever rounds keeps the order.
+        # Rounding keeps the order, so that both lists have the values in the same one.
         self.least: list[Any] = sorted([each.least for each in known]) if self.is_known else []
         self.greatest: list[Any] = sorted([each.greatest for each in known]) if self.is_known else []
 
