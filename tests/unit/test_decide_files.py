@@ -21,6 +21,10 @@ from deciding import (
     keyed_table,
 )
 
+from commitlog.domain.deciding import new_files
+from commitlog.domain.model import definitions
+from commitlog.domain.model.types import fold
+
 
 @pytest.fixture
 def log() -> Iterator[DecidedLog]:
@@ -260,6 +264,24 @@ def test_names_of_fields_that_are_no_text_or_of_no_field_then_invalid_however_de
     for unknown in (inner("z", "x"), {"source_name": "x", "column": "z"}):
         assert log.refused("INVALID", mapped(unknown)).invalid_code == "COLUMN_UNKNOWN"
     log.commit(mapped({"source_name": "x", "column": "X"}, inner("é", "Z")))
+
+
+@pytest.mark.interpreted("what it looks at is counted")
+def test_names_of_many_fields_then_each_is_looked_at_once(log: DecidedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"f{number}" for number in range(300)]
+    log.commit(create_table("n", f"s struct({','.join(f'{name}:int64' for name in names)})"))
+    looks = 0
+
+    def counted(name: str) -> str:
+        nonlocal looks
+        looks += 1
+        return fold(name)
+
+    for module in (new_files, definitions):
+        monkeypatch.setattr(module, "fold", counted)
+    fields = [{"source_name": name, "column": name} for name in names]
+    log.commit(append(data_file(1, name_mapping=[{"source_name": "s", "column": "s", "children": fields}]), table="n"))
+    assert looks < 3 * len(names)
 
 
 def test_a_base_beyond_the_window_then_judged_per_table(log: DecidedLog) -> None:

@@ -124,25 +124,27 @@ class FileProjection:
         self.buffer.add("ducklake_column_mapping", (mapping_id, definition.table_id, "map_by_name"))
         counter = iter(range(2**31))
         for column in mapped:
-            self._add_mapped(definition.columns, mapping_id, column, None, counter)
+            self._add_mapped(definition.by_name, mapping_id, column, None, counter)
 
     def _add_mapped(
         self,
-        columns: Sequence[Column],
+        columns: Mapping[str, Column],
         mapping_id: int,
         mapped: m.MappedColumn,
         parent: int | None,
         counter: Iterator[int],
     ) -> None:
-        target = next((c for c in columns if fold(c.name) == fold(mapped.column)), None)
+        target = columns.get(fold(mapped.column))
         if target is None:
             return
         number = next(counter)
         self.buffer.add(
             "ducklake_name_mapping", (mapping_id, number, mapped.source_name, target.column_id, parent, False)
         )
-        for child in mapped.children:
-            self._add_mapped(target.children, mapping_id, child, number, counter)
+        if mapped.children:
+            fields = target.fields_by_name()
+            for child in mapped.children:
+                self._add_mapped(fields, mapping_id, child, number, counter)
 
     def _add_statistics(
         self, known: KnownTable, data_file_id: int, file: m.DataFile, written_for: TableDefinition | None

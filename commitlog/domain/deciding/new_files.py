@@ -115,8 +115,12 @@ def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
 
 def _check_fields(table: TableDefinition, column: Column, mapped: m.MappedColumn) -> None:
     """A field that the column does not have would be left out by the catalog, and its values with it."""
+    if not mapped.children:
+        return
+    # A struct may have thousands of fields, and each file of a proposal name all of them.
+    fields = column.fields_by_name()
     for each in mapped.children:
-        field = next((child for child in column.children if fold(child.name) == fold(each.column)), None)
+        field = fields.get(fold(each.column))
         if field is None:
             raise no_such_column(table.name, f"{column.name}.{each.column}", column.children)
         _check_fields(table, field, each)

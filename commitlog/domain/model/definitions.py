@@ -81,6 +81,10 @@ class Column(Record):
         for child in self.children:
             yield from child.walk()
 
+    def fields_by_name(self) -> dict[str, Column]:
+        """The columns right below it by their folded names."""
+        return {fold(child.name): child for child in self.children}
+
 
 @mypyc_attr(acyclic=True)
 class PartitionKey(Record):
