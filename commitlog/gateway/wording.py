@@ -23,7 +23,7 @@ FLUSH = "Rows and deletes that the catalog holds are taken into files by `commit
 _INSERTED = re.compile(r"""(?:insert\s+into|update|delete\s+from|copy)\s+(?:"(?:[^"]|"")*"\.)?"?(\w+)""", re.IGNORECASE)
 _WRITES = re.compile(
     r"\s*(?:(?:insert|update|delete|merge|truncate|create|drop|alter|comment|grant|revoke|call|do)\b"
-    r'|copy\s+(?:"(?:[^"]|"")*"|[^\s"(])+\s*(?:\([^)]*\)\s*)?from\b)',
+    r'|copy\s+(?:"[^"]*"|[^\s"(])+\s*(?:\([^)]*\)\s*)?(?<=[\s")])from\b)',
     re.IGNORECASE,
 )
 _CLEANS = re.compile(r'\bFROM\s+(?:"(?:[^"]|"")*"\.)?"?ducklake_files_scheduled_for_deletion\b', re.IGNORECASE)

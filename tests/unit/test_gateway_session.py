@@ -421,6 +421,8 @@ def test_refusal_of_statement_when_it_writes_then_says_what_to_do_instead(text: 
         "COPY (SELECT 1) TO STDOUT",
         "COPY public.ducklake_table (table_id, path) TO stdout;",
         'copy "commitlog"."from" to stdout',
+        "copy valid_from to stdout",
+        "copy " + '""' * 60 + " to stdout",
         "SELECT 1",
         "BEGIN",
         "DISCARD ALL",

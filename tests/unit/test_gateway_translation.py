@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,15 @@ def test_few_rows_go_as_the_clients_own_delete_file_where_the_log_takes_no_more_
     assert [list(each.rows) for each in change.positions] == [[1, 3]]
     (change,) = translated("delete", settings={limit: 1}).changes
     assert (change.positions, [list(each.rows) for each in change.delete_files]) == ((), [[1, 3]])
+
+
+def test_positions_that_the_client_itself_gives_count_before_those_of_its_delete_files() -> None:
+    found = commit("delete")
+    batch = replace(parse(found.text), inlined_deletes={1: [(7, 0)]})
+    for limit, as_positions in ((3, [[1, 3], [0]]), (2, [[0]]), (1, [[0]])):
+        (change,) = translate(batch, found.base, settings=m.LogSettings(changeset_positions_max=limit)).changes
+        assert isinstance(change, m.Delete)
+        assert [list(each.rows) for each in change.positions] == as_positions
 
 
 def test_a_delete_file_that_names_the_clients_snapshots_is_written_anew(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ class Deletes:
         self._base = base
         self._lake = lake
         self._of_file_max = min(POSITIONS_MAX, settings.inlined_positions_max)
-        self._left = settings.changeset_positions_max
+        given = sum(map(len, batch.inlined_deletes.values()))
+        self._left = max(0, settings.changeset_positions_max - given)
         self.unused: list[str] = []
 
     def of(self, table: SourceTable) -> Iterator[m.Delete]:
