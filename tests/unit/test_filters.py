@@ -148,3 +148,12 @@ def test_condition_when_it_lists_many_values_then_the_same_rows_as_one_by_one(
             rows.filter(Condition(each, column).on(pc.field("x")))["at"] for each in (several, longer)
         )
         assert together.to_pylist() == one_by_one.to_pylist()
+
+
+def test_condition_when_it_is_asked_of_many_files_then_its_values_are_made_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    condition = Condition(Predicate("x", FilterOp.IN, tuple(range(100))), Column(1, "x", parse_type("int64")))
+    first = condition.on(pc.field("x"))
+    monkeypatch.setattr(Condition, "_scalar", None)
+    assert condition.on(pc.field("x")).equals(first)

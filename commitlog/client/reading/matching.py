@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_, or_
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -99,14 +99,19 @@ class Condition:
     def _one_of(self, field: Expression) -> Expression:
         if len(self._values) <= _APART_MAX:
             return reduce(or_, (self._equal(field, each) for each in self._values), pc.scalar(False))
+        found = field.isin(self._looked_up)
+        is_nan_one = any(isinstance(each, float) and math.isnan(each) for each in self._values)
+        return found | pc.is_nan(field) if is_nan_one else found
+
+    @cached_property
+    def _looked_up(self) -> pa.Array:
+        """The values as they are looked up, made once for all files and batches."""
         data_type = arrow_type(self.column)
-        numbers = [each for each in self._values if isinstance(each, float)]
         # Zeros are equal, and NaNs, but not by their bits, by which values are looked up.
-        zeros = [-each for each in numbers if each == 0]
+        zeros = [-each for each in self._values if isinstance(each, float) and each == 0]
         scalars = [self._scalar(each) for each in (*self._values, *zeros) if each is not None and each == each]
         # A time that is finer than the column's unit is none of its values.
-        found = field.isin(pa.array([each for each in scalars if each.type == data_type], data_type))
-        return found | pc.is_nan(field) if any(map(math.isnan, numbers)) else found
+        return pa.array([each for each in scalars if each.type == data_type], data_type)
 
     def _equal(self, field: Expression, value: Any) -> Expression:
         return self._unless_nan(value, lambda: field == self._scalar(value), pc.is_nan(field))

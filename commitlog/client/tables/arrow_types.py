@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -185,15 +186,17 @@ def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]
         columns = [[_value_or_text(each, how) for each in column] for column in rows.columns]
         found = [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
     except ValueError:
-        found = rows.cast(pa.schema([each.with_type(_without_ns(each.type)) for each in rows.schema])).to_pylist(**how)
+        without_ns = pa.schema([each.with_type(_without_ns(each.type)) for each in rows.schema])
+        if without_ns == rows.schema:
+            raise
+        found = to_rows(rows.cast(without_ns), **how)
     return found
 
 
 def _value_or_text(scalar: Any, how: Mapping[str, Any]) -> Any:
-    try:
+    # Either of a time that Python has not, and of nanoseconds.
+    with suppress(OverflowError, ValueError):
         return scalar.as_py(**how)
-    except OverflowError:
-        pass
     if isinstance(scalar, pa.StructScalar):
         return {name: _value_or_text(each, how) for name, each in scalar.items()}
     if pa.types.is_map(scalar.type):
