@@ -16,6 +16,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from commitlog.client.access.memory_contents import MemoryContents
+from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.others_names import OF_SCANS, OF_TABLES
 from commitlog.client.writing.rows import Rows, rows_of
@@ -484,3 +486,15 @@ def test_rows_when_python_has_no_such_time_then_it_is_a_text() -> None:
     assert [row["d"] for row in shown] == ["infinity", "-infinity", date(1970, 1, 1), None]
     assert [row["t"] for row in shown] == ["infinity", "-infinity", "14645-06-30 15:06:40.000000", datetime(1970, 1, 1)]
     assert shown[1]["n"] == {"l": ["-infinity"], "m": [("k", "-infinity")]}
+
+
+def test_count_when_rows_are_in_files_and_in_none_then_the_catalog_is_asked_before_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    log.append("t", [{"id": 1}, {"id": 2}], create=True)
+    scan, asked = log.table("t").scan(where="id > 1"), []
+    for where, name in ((MemoryContents, "rows_at"), (FileReader, "count")):
+        original = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, o=original, n=name, **k: (asked.append(n), o(*a, **k))[1])
+    assert (scan.count(), asked) == (1, ["rows_at", "count"])

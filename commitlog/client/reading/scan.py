@@ -126,7 +126,8 @@ class Scan(Frames):
         """How many rows there are: without a filter what the catalog says, and no file is opened."""
         if not self._conditions:
             return self._live_count
-        return self._reader.count(self._file_rows()) + self.stored_count()
+        stored_count = self.stored_count()
+        return stored_count + self._reader.count(self._file_rows())
 
     def stored_count(self) -> int:
         """How many of the rows are in no file."""
