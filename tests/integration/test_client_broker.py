@@ -176,7 +176,7 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
         CommitLog.connect(settings=replace(made, catalog_timeout_ms=300)) as hasty,
         CommitLog.connect(settings=replace(made, staleness_ms=600_000)) as content,
         CommitLog.connect(settings=made) as patient,
-        ThreadPoolExecutor(1) as asking,
+        ThreadPoolExecutor(2) as asking,
     ):
         # A sequencer that has just begun may have written records that are no outcomes.
         project(made)
@@ -191,10 +191,13 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
             assert raised.value.next_offset < raised.value.end_offset
             assert content.head_snapshot_id() == 0
             waiting = asking.submit(lambda: patient.table("t").definition)
-            with pytest.raises(FutureTimeoutError):
-                waiting.result(timeout=0.3)
+            told_of = asking.submit(lambda: content.tables(snapshot=made_snapshot))
+            for each in (waiting, told_of):
+                with pytest.raises(FutureTimeoutError):
+                    each.result(timeout=0.3)
             let_go()
             assert waiting.result(timeout=60).name == "t"
+            assert told_of.result(timeout=60) == ["main.t"]
             assert patient.transaction().base_snapshot_id == made_snapshot
             assert content.wait_for_snapshot() == made_snapshot
 

@@ -28,6 +28,8 @@ class ReadLog(Protocol):
 
     def head_snapshot_id(self) -> int: ...
 
+    def wait_for_snapshot(self) -> int: ...
+
     def contents(self) -> Contents: ...
 
 
@@ -49,7 +51,10 @@ def snapshot_of(
     if isinstance(snapshot, str | date):
         return newest_at(log.contents(), what, as_moment(what, snapshot, "an id, a datetime"))
     if snapshot is not None:
-        log.contents().check_snapshot(checked_count(what, snapshot))
+        if checked_count(what, snapshot) > head:
+            # With the setting staleness_ms the head may be an older one.
+            log.wait_for_snapshot()
+        log.contents().check_snapshot(snapshot)
         return snapshot
     return head if timestamp is None else newest_at(log.contents(), "timestamp", as_moment("timestamp", timestamp))
 
