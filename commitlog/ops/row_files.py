@@ -260,8 +260,8 @@ class RowFiles:
     def _open(self, path: Path, types: Mapping[str, pa.DataType]) -> Any:
         try:
             opened = self._opened(path, types)
-            # Asked for here, where it can be said of which file.
-            assert opened.schema.names is not None
+            # Names that are no UTF-8 are an error only when they are asked for: here it can be said of which file.
+            list(opened.schema.names)
             return opened
         except FileNotFoundError:
             raise DataFileError(f"{self._name(path)} does not exist") from None

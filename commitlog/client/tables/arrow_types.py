@@ -194,7 +194,7 @@ def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]
 
 
 def _value_or_text(scalar: Any, how: Mapping[str, Any]) -> Any:
-    # Either of a time that Python has not, and of nanoseconds.
+    # Python has no such time, or Arrow none of nanoseconds where there is no pandas.
     with suppress(OverflowError, ValueError):
         return scalar.as_py(**how)
     if isinstance(scalar, pa.StructScalar):
