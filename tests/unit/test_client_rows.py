@@ -486,6 +486,10 @@ def test_rows_when_python_has_no_such_time_then_it_is_a_text() -> None:
     assert [row["d"] for row in shown] == ["infinity", "-infinity", date(1970, 1, 1), None]
     assert [row["t"] for row in shown] == ["infinity", "-infinity", "14645-06-30 15:06:40.000000", datetime(1970, 1, 1)]
     assert shown[1]["n"] == {"l": ["-infinity"], "m": [("k", "-infinity")]}
+    twice = pa.StructArray.from_arrays([lists, lists], ["l", "l"])
+    for columns in ({"n": twice}, {"d": days, "n": twice}):
+        with pytest.raises(ValueError, match="duplicate field names"):
+            to_rows(pa.table(columns))
 
 
 def test_count_when_rows_are_in_files_and_in_none_then_the_catalog_is_asked_before_files_are_read(

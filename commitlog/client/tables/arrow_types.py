@@ -181,21 +181,25 @@ def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]
     how: for ``to_pylist``.
     """
     try:
-        found: list[dict[str, Any]] = rows.to_pylist(**how)
-    except OverflowError:
-        columns = [[_value_or_text(each, how) for each in column] for column in rows.columns]
-        found = [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return _python_rows(rows, how)
     except ValueError:
         without_ns = pa.schema([each.with_type(_without_ns(each.type)) for each in rows.schema])
         if without_ns == rows.schema:
             raise
-        found = to_rows(rows.cast(without_ns), **how)
+        return _python_rows(rows.cast(without_ns), how)
+
+
+def _python_rows(rows: pa.Table | pa.RecordBatch, how: Mapping[str, Any]) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = rows.to_pylist(**how)
+    except OverflowError:
+        columns = [[_value_or_text(each, how) for each in column] for column in rows.columns]
+        found = [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
     return found
 
 
 def _value_or_text(scalar: Any, how: Mapping[str, Any]) -> Any:
-    # Python has no such time, or Arrow none of nanoseconds where there is no pandas.
-    with suppress(OverflowError, ValueError):
+    with suppress(OverflowError):
         return scalar.as_py(**how)
     if isinstance(scalar, pa.StructScalar):
         return {name: _value_or_text(each, how) for name, each in scalar.items()}
