@@ -182,11 +182,9 @@ def _client_key(settings: Settings) -> tuple[object, ...]:
 
 
 def _note_not_let_in(key: tuple[object, ...], error: KafkaError) -> None:
-    """Notes what a broker, or TLS, has against this process; that nobody answers after it says nothing more."""
+    """Notes what a broker, or TLS, has against this process, until one answers: how such a connection ends says less."""
     if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
         _not_let_in[key] = error.str()
-    elif error.code() != KafkaError._ALL_BROKERS_DOWN:
-        _not_let_in.pop(key, None)
 
 
 def _why_unanswered(settings: Settings, failure: KafkaError) -> str:
@@ -292,9 +290,12 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
     missed_at: float | None = None
     while True:
         try:
-            return ask()
+            answer = ask()
         except KafkaException as error:
             failure: KafkaError = error.args[0]
+        else:
+            _not_let_in.pop(_client_key(settings), None)
+            return answer
         now, kind = settings.machine.now_s(), triage(failure)
         # Of a broker that was away for long, the first word may be that it does not know the topic yet.
         is_missing = missed_at is not None and now - missed_at >= min(timeout_s, MISSING_PATIENCE_S)

@@ -470,6 +470,39 @@ def test_topic_when_brokers_are_not_let_in_yet_then_it_is_made_when_they_are() -
             topic_settings._create_one(settings_of(never), NewTopic("t", 1))
 
 
+class Refusing:
+    """An admin's client that brokers do not let in, whose connections end after that, until they do."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, Any] = {}
+        self.refusal: KafkaError | None = KafkaError(KafkaError._SSL, "certificate verify failed")
+
+    def made(self, options: dict[str, Any]) -> Refusing:
+        self.options = options
+        return self
+
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> SimpleNamespace:
+        if self.refusal is None:
+            return SimpleNamespace(topics={})
+        ended = KafkaError(KafkaError._TRANSPORT, "Disconnected")
+        for each in (self.refusal, ended):
+            self.options["error_cb"](each)
+        raise KafkaException(ended)
+
+
+def test_admin_when_a_connection_ends_after_it_was_refused_then_the_refusal_is_told_until_it_is_let_in() -> None:
+    refusing, machine = Refusing(), Hours()
+    machine.kafka = SimpleNamespace(AdminClient=refusing.made)
+    settings = dataclasses.replace(Settings.load(environment={}, bootstrap_servers="somewhere:2"), machine=machine)
+    with pytest.raises(LogUnavailableError, match="certificate verify failed"):
+        partition_counts(settings)
+    refusing.refusal = None
+    assert partition_counts(settings) == {}
+    refusing.refusal = KafkaError(KafkaError._TRANSPORT, "Connection refused")
+    with pytest.raises(LogUnavailableError, match="Disconnected"):
+        partition_counts(settings)
+
+
 def test_log_end_when_the_broker_is_away_then_it_does_not_refuse(
     settings: Settings, remote: Settings, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
