@@ -22,7 +22,14 @@ from commitlog.catalog.agreed_snapshots import AGREE
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.reader import CatalogReader, of_one_moment
 from commitlog.domain.model import LogSettings, MappedColumn, Predicate
-from commitlog.domain.model.definitions import REPLICATED, Column, EndedColumn, PartitionKey, TableDefinition
+from commitlog.domain.model.definitions import (
+    REPLICATED,
+    Column,
+    EndedColumn,
+    PartitionKey,
+    TableDefinition,
+    last_ended,
+)
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import ColumnType, fold, parse_type
 from commitlog.domain.state.dumping import load_definition
@@ -309,15 +316,8 @@ class Catalog(CatalogReader):
 
     def column_ended(self, table_id: int, name: str) -> EndedColumn | None:
         """The last top-level column of the table that had a (folded) name and has it no longer; None when there is none."""
-        last: EndedColumn | None = None
-        for found, column_id, began_at, ended_at in self._select(statements.COLUMN_ENDS, (table_id,)):
-            if fold(found) != name:
-                continue
-            if last is None:
-                last = EndedColumn(column_id, began_at, ended_at)
-            elif (column_id, ended_at) == (last.column_id, last.began_at):
-                last = last._replace(began_at=began_at)
-        return last
+        ends = self._select(statements.COLUMN_ENDS, (table_id,))
+        return last_ended(EndedColumn(*span) for found, *span in ends if fold(found) == name)
 
     def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
         """The types that top-level columns of the table had before others, by column id, each with the snapshot that ended it,

@@ -8,7 +8,7 @@ from itertools import pairwise
 from commitlog.catalog.snapshot_diff import Named, Shape, TableShape, View
 from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import EndedColumn, TableDefinition
+from commitlog.domain.model.definitions import EndedColumn, TableDefinition, last_ended
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, ViewState
 
@@ -41,16 +41,11 @@ class MemoryViews:
 
 def column_ended(versions: Sequence[tuple[int, TableDefinition]], name: str) -> EndedColumn | None:
     """The last column with a name that the newest definition does not give."""
-    last: EndedColumn | None = None
-    for (began_at, definition), (ended_at, _) in reversed([*pairwise(versions)]):
-        column = definition.by_name.get(name)
-        if column is None:
-            continue
-        if last is None:
-            last = EndedColumn(column.column_id, began_at, ended_at)
-        elif (column.column_id, ended_at) == (last.column_id, last.began_at):
-            last = last._replace(began_at=began_at)
-    return last
+    return last_ended(
+        EndedColumn(column.column_id, began_at, ended_at)
+        for (began_at, definition), (ended_at, _) in reversed([*pairwise(versions)])
+        if (column := definition.by_name.get(name)) is not None
+    )
 
 
 def shape_at(contents: Contents, state: SequencerState, views: MemoryViews, snapshot_id: int) -> Shape:

@@ -64,7 +64,7 @@ def _check_form(change: RowChange) -> None:
         check_row_text(change.row, where)
     if not isinstance(change, m.InsertRow):
         check_row_text(change.key, where)
-    check_row_time(change)
+    _check_said(change)
 
 
 def _assume_refused(plan: Plan, table: TableState, change: RowChange) -> None:
@@ -92,7 +92,7 @@ def _is_base_too_old(plan: Plan, table: TableState, index: int) -> bool:
     return True
 
 
-def check_row_time(change: RowChange) -> None:
+def _check_said(change: RowChange) -> None:
     """Check what a row change says of its time, its origin and which row it is."""
     if change.row_time_us is not None and not m.TIME_US_MIN <= change.row_time_us <= m.TIME_US_MAX:
         raise InvalidChangeError(

@@ -38,6 +38,18 @@ class EndedColumn(NamedTuple):
     ended_at: int
 
 
+def last_ended(spans: Iterable[EndedColumn]) -> EndedColumn | None:
+    """The last one of a name's spans, which come the latest first, from where its column got the name on: whatever else of the
+    column changed meanwhile began another span. None of none."""
+    last: EndedColumn | None = None
+    for span in spans:
+        if last is None:
+            last = span
+        elif (span.column_id, span.ended_at) == (last.column_id, last.began_at):
+            last = last._replace(began_at=span.began_at)
+    return last
+
+
 @mypyc_attr(acyclic=True)
 class Column(Record):
     """A column or nested field. ``initial_default`` is what files written before it was added read as."""

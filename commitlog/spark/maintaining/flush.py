@@ -83,7 +83,7 @@ def _flush_some(
         transaction = to_log.transaction(message=message)
         to = target_of(transaction, table)
         if not to.definition.primary_key:
-            if catalog_of(to_log).inlined_rows_at(to.definition.table_id, to.snapshot_id):
+            if catalog_of(to_log).row_count_at(to.definition.table_id, to.snapshot_id):
                 raise rows_without_file(to.name, to.definition)
             raise DataFileError(
                 f"table {to.name} has no primary key, so all of its rows are in files: compact it to make small files fewer"

@@ -147,7 +147,7 @@ def _delete_all(log: CommitLog, transaction: Transaction, to: Target) -> None:
     at = catalog.table_at(name.schema, name.name, to.snapshot_id)
     if at is None:
         raise TableNotFoundError(to.name, snapshot_id=to.snapshot_id)
-    if catalog.inlined_rows_at(at.definition.table_id, to.snapshot_id):
+    if catalog.row_count_at(at.definition.table_id, to.snapshot_id):
         raise rows_without_file(to.name, at.definition)
     transaction.read(to.name)
     if files := catalog.files_at(at, to.snapshot_id):
