@@ -159,16 +159,13 @@ class _Parser:
     def _conjunction(self) -> tuple[Predicate | Excluded, ...]:
         found, depth = [], 0
         while True:
-            while self._is_sign("("):
-                self._step()
+            while self._has_taken("("):
                 depth += 1
             found.append(self._condition())
-            while depth and self._is_sign(")"):
-                self._step()
+            while depth and self._has_taken(")"):
                 depth -= 1
-            if not self._is_word("and"):
+            if not self._has_taken("and"):
                 break
-            self._step()
         if depth:
             raise self._refusal("')'")
         return tuple(found)
@@ -181,25 +178,19 @@ class _Parser:
         if self.kind == "sign" and self.token in _UNEQUAL:
             self._step()
             return Excluded(column, (self._literal(),))
-        if self._is_word("not"):
-            self._step()
-            if not self._is_word("in"):
-                raise self._refusal("IN")
-            self._step()
+        if self._has_taken("not"):
+            self._take("in", "IN")
             return Excluded(column, self._list())
-        if self._is_word("in"):
-            self._step()
+        if self._has_taken("in"):
             return Predicate(column, FilterOp.IN, self._list())
-        if self._is_word("between"):
-            self._step()
+        if self._has_taken("between"):
             low = self._literal()
-            if not self._is_word("and"):
-                raise self._refusal("AND and the upper bound")
-            self._step()
+            self._take("and", "AND and the upper bound")
             return Predicate(column, FilterOp.BETWEEN, (low, self._literal()))
-        if self._is_word("is"):
-            self._step()
-            return Predicate(column, self._null_check())
+        if self._has_taken("is"):
+            op = FilterOp.IS_NOT_NULL if self._has_taken("not") else FilterOp.IS_NULL
+            self._take("null", "NULL")
+            return Predicate(column, op)
         raise self._refusal("=, !=, <, <=, >, >=, IN, NOT IN, BETWEEN, IS NULL or IS NOT NULL")
 
     def _column(self) -> str:
@@ -210,23 +201,12 @@ class _Parser:
             raise self._refusal("the name of a column")
         return self._taken()
 
-    def _null_check(self) -> FilterOp:
-        op = FilterOp.IS_NULL
-        if self._is_word("not"):
-            op = FilterOp.IS_NOT_NULL
-            self._step()
-        if not self._is_word("null"):
-            raise self._refusal("NULL")
-        self._step()
-        return op
-
     def _list(self) -> tuple[Scalar, ...]:
-        self._take_sign("(")
+        self._take("(", "'('")
         values = [self._literal()]
-        while self._is_sign(","):
-            self._step()
+        while self._has_taken(","):
             values.append(self._literal())
-        self._take_sign(")")
+        self._take(")", "')'")
         return tuple(values)
 
     def _literal(self) -> Scalar:
@@ -243,22 +223,24 @@ class _Parser:
                 raise self._refusal("a number that a column can have") from None
             self._step()
             return scalar(number)
-        if self._is_word("true") or self._is_word("false"):
+        if self._is("true") or self._is("false"):
             return self._taken().lower() == "true"
-        if self._is_word("null"):
+        if self._is("null"):
             raise self._refusal("a value; write IS NULL or IS NOT NULL")
         raise self._refusal("a number, a text in single quotes, TRUE or FALSE")
 
-    def _is_word(self, word: str) -> bool:
-        return self.kind == "word" and self.token.lower() == word
+    def _is(self, token: str) -> bool:
+        return self.kind in ("word", "sign") and self.token.lower() == token
 
-    def _is_sign(self, sign: str) -> bool:
-        return self.kind == "sign" and self.token == sign
+    def _has_taken(self, token: str) -> bool:
+        is_there = self._is(token)
+        if is_there:
+            self._step()
+        return is_there
 
-    def _take_sign(self, sign: str) -> None:
-        if not self._is_sign(sign):
-            raise self._refusal(f"{sign!r}")
-        self._step()
+    def _take(self, token: str, expected: str) -> None:
+        if not self._has_taken(token):
+            raise self._refusal(expected)
 
     def _taken(self) -> str:
         token = self.token
