@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from commitlog.domain.model import Assigned, Conflict, Outcome, Proposal, Reason, Receipt, Verdict
@@ -74,25 +74,22 @@ def answered(proposal: Proposal, receipt: Receipt, decided: Outcome | None = Non
 
 def answered_before(proposal: Proposal, receipt: Receipt, first: Outcome | None) -> SubmittedOutcome:
     """The answer to a repeat: the first one's, from the receipt where its outcome cannot be had."""
+    answer = answered(proposal, receipt)
     if first is None:
-        verdict, snapshot_id = receipt.answered_verdict or Verdict.COMMITTED, receipt.answered_snapshot_id
-        reason, detail = receipt.answered_reason, receipt.answered_detail
-    else:
-        verdict, snapshot_id, reason, detail = first.verdict, first.snapshot_id, first.reason, first.detail
-    return SubmittedOutcome(
-        proposal_id=UUID(bytes=proposal.proposal_id),
-        verdict=verdict,
-        snapshot_id=snapshot_id,
-        head_snapshot_id=receipt.head_snapshot_id,
-        reason=reason,
-        detail=detail,
-        invalid_code=None if first is None else first.invalid_code,
-        conflicts=() if first is None else first.conflicts,
-        assigned=receipt.assigned if first is None else first.assigned,
-        seq=receipt.seq,
-        decided_at_ms=receipt.decided_at_ms,
-        is_repeat=True,
-        first=None if first is None else first.proposal,
+        return replace(
+            answer,
+            verdict=receipt.answered_verdict or Verdict.COMMITTED,
+            snapshot_id=receipt.answered_snapshot_id,
+            reason=receipt.answered_reason,
+            detail=receipt.answered_detail,
+            is_repeat=True,
+        )
+    return replace(
+        answered_first(first),
+        proposal_id=answer.proposal_id,
+        head_snapshot_id=answer.head_snapshot_id,
+        seq=answer.seq,
+        decided_at_ms=answer.decided_at_ms,
     )
 
 
