@@ -206,8 +206,8 @@ def _id_misfit(child: Column, field: pa.Field, where: str) -> Iterator[str]:
 def _mapping(column: Column, field: pa.Field, source_name: str | None = None, *, by_id: bool) -> MappedColumn:
     inner = list(fields_of(field.type))
     if column.type.name == "struct":
-        pairs = [(_child_of(column, each, by_id=by_id), each, each.name) for each in inner]
-        children = tuple(_mapping(child, each, name, by_id=by_id) for child, each, name in pairs if child is not None)
+        pairs = [(_child_of(column, each, by_id=by_id), each) for each in inner]
+        children = tuple(_mapping(child, each, by_id=by_id) for child, each in pairs if child is not None)
     elif column.type.name == "list":
         children = (_mapping(column.children[0], inner[0], _LIST_CHILD, by_id=by_id),)
     else:
