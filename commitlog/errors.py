@@ -67,6 +67,9 @@ class RejectedOutcome(Protocol):
     @property
     def conflicts(self) -> Sequence[object]: ...
 
+    @property
+    def head_snapshot_id(self) -> int: ...
+
 
 class CommitLogError(Exception):
     """The base of all the package's exceptions. The message says what to do."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -105,7 +105,7 @@ def committed(
             if remaining == 0:
                 error.add_note(f"Attempts made: {attempts}, each from the newest snapshot on.")
                 raise
-            head = cast("SubmittedOutcome", error.outcome).head_snapshot_id
+            head = error.outcome.head_snapshot_id
             _logger.warning(
                 "%s %s is computed again from snapshot %d on, attempt %d of %d, since it was refused: %s",
                 operation, table, head, attempts - remaining + 1, attempts, error,

@@ -7,7 +7,7 @@ files. Each row keeps its id, by which the log finds it in its file when it does
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -98,7 +98,7 @@ def _flush_some(
         except ProposalRejectedError as error:
             if remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
                 raise
-            to_log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
+            to_log.wait_for_snapshot(error.outcome.head_snapshot_id)
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from pyspark.sql import DataFrame, is_remote
 
-from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client import CommitLog
 from commitlog.domain.model import PartitionSpec, Reason
 from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.spark.connection import connect
@@ -73,7 +72,7 @@ def append(
         if to.preparation == NOTHING or error.outcome.reason is not Reason.CONFLICT:
             raise
         # Somebody else has created or altered it meanwhile: now it is as it is.
-        to_log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
+        to_log.wait_for_snapshot(error.outcome.head_snapshot_id)
     return _append(df, target(to_log, table, making), to_log, named, message)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, cast
+from typing import Protocol
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.files.removing import remove_files, unlisted
@@ -134,7 +134,7 @@ def is_altered(error: ProposalRejectedError) -> bool:
 
 def _altered(log: CommitLog, to: Target, paths: Sequence[str], error: ProposalRejectedError) -> Target:
     """The table as it is now, for files whose directories say where in it they belong."""
-    log.wait_for_snapshot(cast("SubmittedOutcome", error.outcome).head_snapshot_id)
+    log.wait_for_snapshot(error.outcome.head_snapshot_id)
     now = target(log, to.name)
     if (now.definition.table_id, now.definition.partition_id) != (to.definition.table_id, to.definition.partition_id):
         remove_files(paths)
