@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
@@ -74,15 +74,12 @@ def current_catalog(settings: Settings) -> Iterator[Catalog]:
     from commitlog.catalog.queries import Catalog
     from commitlog.client import CommitLog
 
-    catalog = Catalog(catalog_url(settings))
-    try:
+    with closing(Catalog(catalog_url(settings))) as catalog:
         # PostgreSQL says at once that it is not there; Kafka is asked for seconds.
         catalog.exists()
         with CommitLog.connect(settings=settings) as log:
             log.wait_for_snapshot()
         yield catalog
-    finally:
-        catalog.close()
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
@@ -100,12 +97,8 @@ def reading_log(settings: Settings) -> Iterator[CommitLog]:
     from commitlog.client import CommitLog
 
     # PostgreSQL says at once that it is not there; Kafka is asked for seconds.
-    catalog = CatalogReader(catalog_url(settings))
-    try:
-        with catalog.connected():
-            pass
-    finally:
-        catalog.close()
+    with closing(CatalogReader(catalog_url(settings))) as catalog, catalog.connected():
+        pass
     with CommitLog.connect(settings=settings) as log:
         yield log
 
