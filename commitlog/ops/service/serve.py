@@ -52,18 +52,16 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     settings = replace(settings, data_path=genesis.data_path or settings.data_path)
     claim(settings.data_path, genesis.log_id, settings.log)
     wait_for_database(settings, DATABASE_TIMEOUT_S)
-    catalog = Catalog(settings.database_url)
-    try:
-        if not catalog.exists():
-            Projector(settings, decode_statistics=decode_statistics).project_to_end()
-            with told_plainly(settings.database_url), connect(settings.database_url) as connection:
-                install_guard(connection)
+    with closing(Catalog(settings.database_url)) as catalog:
+        is_new = not catalog.exists()
+    if is_new:
+        Projector(settings, decode_statistics=decode_statistics).project_to_end()
+    with told_plainly(settings.database_url), connect(settings.database_url) as connection:
+        if is_new:
+            install_guard(connection)
         else:
-            with told_plainly(settings.database_url), connect(settings.database_url) as connection:
-                mark_projector(connection)
-                migrate(connection, only_pre=standby)
-    finally:
-        catalog.close()
+            mark_projector(connection)
+            migrate(connection, only_pre=standby)
 
 
 def check_places(settings: Settings) -> None:
