@@ -256,9 +256,10 @@ class _Parser:
         schema = found.groupdict().get("schema")
         if schema is None:
             return
+        name = schema[1:-1].replace('""', '"')
         if self._schema is None:
-            self._schema = schema[1:-1].replace('""', '"')
-        elif schema[1:-1].replace('""', '"') != self._schema:
+            self._schema = name
+        elif name != self._schema:
             raise NotUnderstoodError(f"a commit that writes to {schema} beside the lake's own catalog")
 
     def _skip(self) -> None:
