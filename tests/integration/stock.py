@@ -100,6 +100,12 @@ def snapshots(connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
+def differences_once_taken_over(source: StockLake, database_url: str) -> list[str]:
+    """`differences`, after the lake was taken over."""
+    taken_over(source.source, database_url)
+    return differences(source, database_url)
+
+
 def differences(source: StockLake, database_url: str) -> list[str]:
     """Where the lake that was taken over differs from its source, at any snapshot that the source has kept."""
     found: list[str] = []

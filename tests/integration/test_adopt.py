@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from log_running import projecting, serving
-from stock import StockLake, differences, stock_lake, taken_over
+from stock import StockLake, differences, differences_once_taken_over, stock_lake, taken_over
 
 from commitlog.adoption.translation import Translation
 from commitlog.catalog.projector import Projector
@@ -114,8 +114,7 @@ def test_adopt_when_the_lake_was_used_in_every_way_then_the_same_rows_at_every_s
     lake: StockLake, database_url: str
 ) -> None:
     lake.run(*EVERYDAY, *MAINTENANCE, *DEFINITIONS)
-    taken_over(lake.source, database_url)
-    assert differences(lake, database_url) == []
+    assert differences_once_taken_over(lake, database_url) == []
 
 
 @pytest.mark.parametrize("oldest", [2, 14, "the last"])
@@ -127,8 +126,7 @@ def test_adopt_when_older_snapshots_were_expired_then_the_others_are_the_same(
         (head,) = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')").fetchone() or (0,)
         gone = range(head if oldest == "the last" else int(oldest))
         connection.execute(f"CALL ducklake_expire_snapshots('lake', versions => {list(gone)})")
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
 
 
 def test_adopt_when_the_lake_is_empty_then_it_is_empty(sqlite_lake: StockLake, database_url: str) -> None:
@@ -157,8 +155,7 @@ def test_adopt_when_files_are_partitioned_or_came_from_elsewhere_then_the_same_r
         "INSERT INTO parted VALUES ('2030-01-01', 'c1', 1, 'nan')",
         "CALL ducklake_flush_inlined_data('lake')",
     )
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
     with open_lake(database_url) as ours, sqlite_lake.reader() as theirs:
         for where in ("country = 'c1'", "country IS NULL", "at_time > '2025-01-15'", "n = 50", "ratio > 13"):
             query = f"SELECT count(*), min(n), max(n) FROM parted WHERE {where}"
@@ -176,8 +173,7 @@ def test_adopt_when_many_rows_of_a_file_were_deleted_twice_then_the_same_rows(
         "DELETE FROM t WHERE id = 20000",
         "CREATE VIEW named(a, b) AS SELECT id, v FROM t",
     )
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
 
 
 def test_adopt_when_the_catalog_is_in_another_schema_of_the_same_database_then_both_are_there(
@@ -185,8 +181,7 @@ def test_adopt_when_the_catalog_is_in_another_schema_of_the_same_database_then_b
 ) -> None:
     lake = stock_lake("postgres", tmp_path, database_url, schema="old")
     lake.run("CREATE TABLE t (id INTEGER)", "INSERT INTO t VALUES (1), (2)", "DELETE FROM t WHERE id = 1")
-    taken_over(lake.source, database_url)
-    assert differences(lake, database_url) == []
+    assert differences_once_taken_over(lake, database_url) == []
 
 
 # --- through the log --------------------------------------------------------------------------------------------------
@@ -257,8 +252,7 @@ def test_adopt_when_a_folder_has_the_letters_of_a_pattern_then_no_other_file_is_
         other = Path(str(path).replace("l[12]", "l1"))
         other.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pq.read_table(path).slice(0, 1), other)
-    taken_over(lake.source, database_url)
-    assert differences(lake, database_url) == []
+    assert differences_once_taken_over(lake, database_url) == []
 
 
 def test_adopt_when_somebody_commits_to_the_lake_meanwhile_then_says_so_and_the_next_run_takes_that_too(
@@ -318,8 +312,7 @@ def test_adopt_when_a_table_was_created_and_commented_on_at_once_then_it_has_its
         "COMMIT",
         "COMMENT ON COLUMN t.v IS 'a word'",
     )
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
     asked = (
         "SELECT comment FROM duckdb_tables() WHERE database_name = 'lake' UNION ALL "
         "SELECT comment FROM duckdb_columns() WHERE database_name = 'lake'"
@@ -341,8 +334,7 @@ def test_adopt_when_a_table_was_created_filled_and_given_a_column_at_once_then_i
         "DELETE FROM t WHERE id = 1",
         "INSERT INTO t SELECT i, NULL FROM range(100, 150) g(i)",
     )
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
 
 
 def test_adopt_when_whole_numbers_of_128_bits_are_in_no_file_then_each_digit_is_kept(
@@ -354,8 +346,7 @@ def test_adopt_when_whole_numbers_of_128_bits_are_in_no_file_then_each_digit_is_
         "CREATE TABLE beyond (h HUGEINT)",
         f"INSERT INTO beyond VALUES ({2**126}), (1)",
     )
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
 
 
 @pytest.mark.parametrize(
@@ -398,8 +389,7 @@ def test_adopt_when_the_log_has_no_form_for_partition_values_then_they_are_unkno
         "ALTER TABLE days SET PARTITIONED BY (k)",
         "INSERT INTO days VALUES ('2024-01-01', 1), ('12000-01-01', 2), ('0044-03-15 (BC)', 3), ('infinity', 4), (NULL, 5)",
     )
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
     with psycopg.connect(database_url) as conn:
         known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value").fetchall()
     assert sorted(known, key=str) == [("2024-01-01",), (None,)]
@@ -417,8 +407,7 @@ def test_adopt_when_a_clients_zone_put_times_into_partitions_then_known_only_whe
         "SET TimeZone = 'UTC'",
         "INSERT INTO t VALUES ('2020-12-31 20:00:00+00')",
     )
-    taken_over(sqlite_lake.source, database_url)
-    assert differences(sqlite_lake, database_url) == []
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
     with psycopg.connect(database_url) as conn:
         known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value ORDER BY partition_key_index")
         assert known.fetchall() == [("2020",), ("20",)]
