@@ -197,18 +197,18 @@ def read_through(
         settings: where Kafka is.
         topic: the topic.
         starts: by partition the first offset.
-        ends: by partition the offset after the last.
+        ends: by partition the offset after the last; where that is not behind the first, nothing is read.
         skips_trimmed: go on where a partition begins now, when its first records were deleted meanwhile.
 
     Raises:
         TopicLossError: some of them are gone.
         LogUnavailableError: nothing has come for long.
     """
-    if not starts:
+    unread = {at for at, start in starts.items() if start < ends[at]}
+    if not unread:
         return
-    reader, heard_at = TopicReader(settings, topic, starts), settings.machine.now_s()
+    reader, heard_at = TopicReader(settings, topic, {at: starts[at] for at in unread}), settings.machine.now_s()
     try:
-        unread = set(starts)
         while unread:
             for message in _read_on(reader, skips_trimmed=skips_trimmed):
                 partition, offset = message.partition(), message.offset()

@@ -41,8 +41,8 @@ def last_trim(settings: Settings) -> Trim | None:
     if topic not in partition_counts(settings):
         return None
     firsts, ends = first_offsets(settings, topic, [0]), end_offsets(settings, topic, [0])
-    notes = read_through(settings, topic, firsts, ends) if firsts[0] < ends[0] else ()
-    return max(_trims_in(value for _, value in notes), key=lambda trim: trim.seq, default=None)
+    notes = (value for _, value in read_through(settings, topic, firsts, ends))
+    return max(_trims_in(notes), key=lambda trim: trim.seq, default=None)
 
 
 def _trims_in(notes: Iterable[bytes | None]) -> Iterator[Trim]:

@@ -30,8 +30,7 @@ def undecided_proposals(settings: Settings, next_offsets: Mapping[int, int], par
         return None
     starts = {partition: next_offsets.get(partition, 0) for partition in firsts}
     ends = end_offsets(settings, topic, starts)
-    unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
-    return (value or b"" for _, value in read_through(settings, topic, unread, ends))
+    return (value or b"" for _, value in read_through(settings, topic, starts, ends))
 
 
 def sent_before(settings: Settings, partitions: int, before_ms: int) -> dict[int, int]:
@@ -51,8 +50,5 @@ def has_proposal(settings: Settings, next_offsets: Mapping[int, int], ends: Mapp
 
     What has an offset need not be one: the ends of somebody's Kafka transactions have theirs.
     """
-    starts = {partition: next_offsets.get(partition, 0) for partition in ends}
-    unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
-    return any(
-        True for _ in read_through(settings, topics_of(settings.log).proposals, unread, ends, skips_trimmed=True)
-    )
+    topic, starts = topics_of(settings.log).proposals, {partition: next_offsets.get(partition, 0) for partition in ends}
+    return any(True for _ in read_through(settings, topic, starts, ends, skips_trimmed=True))

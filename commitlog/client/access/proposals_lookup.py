@@ -38,7 +38,7 @@ def find_queued(settings: Settings, partitions: int, clock_skew_ms_max: int, pro
     since_ms = 0 if made_at_ms is None else max(0, made_at_ms - slack_ms)
     starts = offsets_since(settings, topic, numbers, since_ms)
     ends = end_offsets(settings, topic, numbers)
-    unread = {partition: start for partition, start in starts.items() if 0 <= start < ends[partition]}
-    queued = read_through(settings, topic, unread, ends, skips_trimmed=True)
+    sent_since = {partition: start for partition, start in starts.items() if start >= 0}
+    queued = read_through(settings, topic, sent_since, ends, skips_trimmed=True)
     found = any(readable_ids(value)[0] == proposal_id for _, value in queued if value)
     return Searched(found, tuple(Position(partition, end) for partition, end in sorted(ends.items())))

@@ -50,8 +50,7 @@ def _receipts(settings: Settings, partitions: range) -> Iterator[Receipt]:
     topic = topics_of(settings.log).receipts
     starts = first_offsets(settings, topic, partitions)
     ends = end_offsets(settings, topic, partitions)
-    unread = {partition: start for partition, start in starts.items() if start < ends[partition]}
-    for _, value in read_through(settings, topic, unread, ends):
+    for _, value in read_through(settings, topic, starts, ends):
         yield from decode_receipts(value or b"").receipts
 
 
