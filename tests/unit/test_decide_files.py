@@ -266,6 +266,23 @@ def test_names_of_fields_that_are_no_text_or_of_no_field_then_invalid_however_de
     log.commit(mapped({"source_name": "x", "column": "X"}, inner("é", "Z")))
 
 
+def test_names_of_a_file_when_a_column_on_either_side_is_there_twice_then_invalid_however_deep(log: DecidedLog) -> None:
+    log.commit(create_table("n", "s struct(x:int64,y:int64), a int64, b int64"))
+
+    def named(*pairs: str) -> list[dict[str, Any]]:
+        return [dict(zip(("source_name", "column"), pair.split("="), strict=True)) for pair in pairs]
+
+    for twice in (["f=a", "f=b"], ["f=a", "g=A"]):
+        assert log.refused("INVALID", append(data_file(1, name_mapping=named(*twice)), table="n")).invalid_code == (
+            "COLUMN_GIVEN_TWICE"
+        )
+    for twice in (["f=x", "f=y"], ["f=x", "g=X"]):
+        mapping = [{"source_name": "s", "column": "s", "children": named(*twice)}]
+        refused = log.refused("INVALID", append(data_file(1, name_mapping=mapping), table="n"))
+        assert refused.invalid_code == "COLUMN_GIVEN_TWICE"
+    log.commit(append(data_file(1, name_mapping=named("f=a", "F=b")), table="n"))
+
+
 @pytest.mark.interpreted("what it looks at is counted")
 def test_names_of_many_fields_then_each_is_looked_at_once(log: DecidedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"f{number}" for number in range(300)]

@@ -109,21 +109,32 @@ def _check_source_names(file: m.DataFile, mapped: tuple[m.MappedColumn, ...]) ->
 
 def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
     check_partition_values(table, file)
-    for mapped in file.name_mapping or ():
-        _check_fields(table, table.column(mapped.column), mapped)
+    mapping = file.name_mapping or ()
+    _check_fields(table, file, mapping, [table.column(mapped.column) for mapped in mapping])
 
 
-def _check_fields(table: TableDefinition, column: Column, mapped: m.MappedColumn) -> None:
-    """A field that the column does not have would be left out by the catalog, and its values with it."""
-    if not mapped.children:
-        return
-    # A struct may have thousands of fields, and each file of a proposal name all of them.
-    fields = column.fields_by_name()
-    for each in mapped.children:
-        field = fields.get(fold(each.column))
-        if field is None:
-            raise no_such_column(table.name, f"{column.name}.{each.column}", column.children)
-        _check_fields(table, field, each)
+def _check_fields(
+    table: TableDefinition, file: m.DataFile, mapping: tuple[m.MappedColumn, ...], columns: list[Column]
+) -> None:
+    """See that names are of one column each, and those below them too: a field that the column does not have would be left
+    out by the catalog, and its values with it; of two that are given, each reader would take the one that it likes."""
+    sources, targets = {each.source_name for each in mapping}, {column.column_id for column in columns}
+    if len(sources) < len(mapping) or len(targets) < len(mapping):
+        raise InvalidChangeError(
+            m.InvalidCode.COLUMN_GIVEN_TWICE,
+            f"file {quoted(file.path)}: its name mapping has a column of the file, or one of the table's, twice",
+        )
+    for mapped, column in zip(mapping, columns, strict=True):
+        if not mapped.children:
+            continue
+        # A struct may have thousands of fields, and each file of a proposal name all of them.
+        fields, found = column.fields_by_name(), []
+        for each in mapped.children:
+            field = fields.get(fold(each.column))
+            if field is None:
+                raise no_such_column(table.name, f"{column.name}.{each.column}", column.children)
+            found.append(field)
+        _check_fields(table, file, mapped.children, found)
 
 
 def _check_statistics(file: m.DataFile, column: m.ColumnStatistics) -> None:

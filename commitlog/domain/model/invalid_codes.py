@@ -188,7 +188,7 @@ MEANINGS: Mapping[str, Mapping[InvalidCode, str]] = {
     },
     "Rows": {
         _C.ROWS_NOT_INLINABLE: "PostgreSQL cannot hold rows of the table outside of files.",
-        _C.COLUMN_GIVEN_TWICE: "A row gives one column twice.",
+        _C.COLUMN_GIVEN_TWICE: "A row, or the name mapping of a file, gives one column twice.",
         _C.NULL_NOT_ALLOWED: "NULL in a column that takes none.",
         _C.KEY_INCOMPLETE: "A key is not exactly the table's key columns.",
         _C.ROW_CHANGED_TWICE: "The changeset changes a key twice.",
