@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    func,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -94,6 +95,9 @@ Index("ducklake_delete_file_by_table", TABLES["delete_file"].c.table_id)
 Index("ducklake_file_column_stats_by_file", TABLES["file_column_stats"].c.data_file_id)
 Index("ducklake_file_partition_value_by_file", TABLES["file_partition_value"].c.data_file_id)
 Index("ducklake_column_by_table", TABLES["column"].c.table_id)
+Index("ducklake_partition_column_by_table", TABLES["partition_column"].c.table_id)
+Index("ducklake_partition_info_by_table", TABLES["partition_info"].c.table_id)
+Index("ducklake_table_by_name", func.lower(TABLES["table"].c.table_name))
 Index("ducklake_table_stats_by_table", TABLES["table_stats"].c.table_id, unique=True)
 Index(
     "ducklake_table_column_stats_by_column",
@@ -236,6 +240,9 @@ READERS_INDEXES = frozenset(
     {
         "ducklake_data_file_by_end",
         "ducklake_file_column_stats_by_file",
+        "ducklake_partition_column_by_table",
+        "ducklake_partition_info_by_table",
+        "ducklake_table_by_name",
         "outcomes_by_key",
         "outcomes_by_proposal",
         "outcomes_by_snapshot",

@@ -729,6 +729,16 @@ def test_a_key_then_is_looked_up_by_an_index_that_takes_whatever_writers_call_th
     assert "outcomes_by_key" in str(plan)
 
 
+def test_a_table_then_is_looked_up_by_indexes_however_many_there_are(lake: Lake) -> None:
+    lake.commit({**create_table(), "partition_by": [{"column": "id", "transform": "identity"}]})
+    with closing(Catalog(lake.database_url)) as catalog, catalog.connected() as conn:
+        conn.execute("SET enable_seqscan = off")
+        asked = {"schema": "main", "table": "T", "snapshot": 1}
+        plan = str(conn.execute(sql.SQL("EXPLAIN ") + statements.TABLE_AT, asked).fetchall())
+    for of in ("table_by_name", "column_by_table", "partition_info_by_table", "partition_column_by_table"):
+        assert f"ducklake_{of}" in plan, plan
+
+
 class ReadOnce(list[tuple[Any, ...]]):
     """Rows that may be gone through once."""
 
