@@ -109,8 +109,9 @@ def _check_source_names(file: m.DataFile, mapped: tuple[m.MappedColumn, ...]) ->
 
 def _check_columns(table: TableDefinition, file: m.DataFile) -> None:
     check_partition_values(table, file)
-    mapping = file.name_mapping or ()
-    _check_fields(table, file, mapping, [table.column(mapped.column) for mapped in mapping])
+    if file.name_mapping:
+        columns = [table.column(mapped.column) for mapped in file.name_mapping]
+        _check_fields(table, file, file.name_mapping, columns)
 
 
 def _check_fields(
