@@ -16,7 +16,7 @@ from commitlog.domain.state.replaying import replay
 from commitlog.errors import LogIntegrityError
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.genesis import require_genesis
-from commitlog.log.results import LogPosition, ResultsReader
+from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
 
 
 class _Start(NamedTuple):
@@ -61,17 +61,21 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
             for record in records:
                 last_seq = seq = record.seq
                 if seq <= applied_seq:
-                    if isinstance(record.value, Genesis):
-                        state = new_state(record.value)
-                    else:
-                        assert state is not None
-                        replay(state, record.value)
+                    state = state_with(state, record)
                     digest = record.hash if seq == applied_seq else digest
                 elif waiting_since_ms is None and isinstance(record.value, Outcome):
                     waiting_since_ms = record.value.decided_at_ms
     fits = digest == applied_hash
     foreign = tuple(start.reader.foreign)
     return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms, foreign)
+
+
+def state_with(state: SequencerState | None, record: ResultRecord) -> SequencerState:
+    """The state with a record of the results more, by which it changes; None is before the genesis."""
+    if isinstance(record.value, Genesis):
+        return new_state(record.value)
+    assert state is not None
+    return replay(state, record.value)
 
 
 def _start(settings: Settings, seq: int) -> _Start:

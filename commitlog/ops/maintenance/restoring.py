@@ -17,15 +17,14 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from commitlog.client.outcomes.archive import archived_results
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis
-from commitlog.domain.state.index import SequencerState, new_state
-from commitlog.domain.state.replaying import replay
+from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, LogUnavailableError
 from commitlog.log.checkpoint import forget_checkpoints
 from commitlog.log.connection import MESSAGE_BYTES_MAX, batch_bytes, end_offsets, make_producer
 from commitlog.log.results import ResultRecord
 from commitlog.log.topic_settings import create_topics, partition_counts, topic_message_bytes_max
 from commitlog.log.topics import topics_of
+from commitlog.ops.maintenance.log_side import state_with
 
 FLUSH_TIMEOUT_S = 120.0
 TOLD_EVERY = 10_000
@@ -92,11 +91,7 @@ def _replayed(source: str) -> tuple[SequencerState, int]:
     state: SequencerState | None = None
     last: ResultRecord | None = None
     for last in archived_results(source, with_end=True):
-        if isinstance(last.value, Genesis):
-            state = new_state(last.value)
-        else:
-            assert state is not None
-            replay(state, last.value)
+        state = state_with(state, last)
     if state is None or last is None:
         raise ConfigurationError(f"there is no backup at {source}: `commitlog backup` writes one")
     return state, last.offset + 1

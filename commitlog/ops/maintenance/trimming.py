@@ -19,8 +19,7 @@ from commitlog.client.access.group_position import group_positions
 from commitlog.client.outcomes.archive import archived_ends, archived_results, trimmed_results
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import Genesis
-from commitlog.domain.state.index import SequencerState, new_state
-from commitlog.domain.state.replaying import replay
+from commitlog.domain.state.index import SequencerState
 from commitlog.errors import CatalogMismatchError, ConfigurationError, LogIntegrityError
 from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
@@ -28,6 +27,7 @@ from commitlog.log.genesis import require_genesis
 from commitlog.log.results import ResultsReader
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
+from commitlog.ops.maintenance.log_side import state_with
 
 
 class Need(NamedTuple):
@@ -82,8 +82,8 @@ def trim(settings: Settings, archive: str, *, keep_ms: int) -> Trimmed:
         return Trimmed(begins, 0, held_by)
     if found.position.log_id != genesis.log_id:
         raise LogIntegrityError(f"the archive at {archive} is another log's than {settings.log}; nothing was deleted")
-    with ResultsReader(settings, after=found.position):
-        """The topic holds there what the archive ends with."""
+    # The topic holds there what the archive ends with.
+    ResultsReader(settings, after=found.position).close()
     place = archive if "://" in archive else str(Path(archive).absolute())
     write_trim(
         settings,
@@ -110,8 +110,9 @@ def checkpoint_from_archive(settings: Settings) -> Path:
         raise ConfigurationError(f"no results of {settings.log} were trimmed: the service starts without a checkpoint")
     state: SequencerState | None = None
     for record in trimmed_results(noted):
-        state = new_state(record.value) if isinstance(record.value, Genesis) else replay(_made(state), record.value)
-    return write_checkpoint(checkpoint_dir_of(settings), _made(state), position_of(noted), settings.machine)
+        state = state_with(state, record)
+    assert state is not None
+    return write_checkpoint(checkpoint_dir_of(settings), state, position_of(noted), settings.machine)
 
 
 class _Checked(NamedTuple):
@@ -158,8 +159,3 @@ def _catalog(settings: Settings, log_id: bytes) -> Need:
             "is trimmed; nothing was deleted"
         )
     return Need("the catalog", applied.seq)
-
-
-def _made(state: SequencerState | None) -> SequencerState:
-    assert state is not None
-    return state
