@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -235,9 +235,8 @@ class _Took(NamedTuple):
 class _Bench:
     """One log with its servers, and what is measured on it by turns."""
 
-    def __init__(self, own: Settings, say: Say) -> None:
-        self._own, self._say = own, say
-        self._catalog = Catalog(own.database_url)
+    def __init__(self, own: Settings, say: Say, catalog: Catalog) -> None:
+        self._own, self._say, self._catalog = own, say, catalog
         self._partitions = range(require_genesis(own).partitions)
         self._topics = topics_of(own.log)
         self._stock = StockLake.create(own, table_names(1))
@@ -246,11 +245,8 @@ class _Bench:
     @classmethod
     @contextmanager
     def open(cls, own: Settings, say: Say) -> Iterator[_Bench]:
-        bench = cls(own, say)
-        try:
-            yield bench
-        finally:
-            bench._catalog.close()
+        with closing(Catalog(own.database_url)) as catalog:
+            yield cls(own, say, catalog)
 
     def warm_up(self) -> None:
         """Make the tables, and let the broker compile what it will run."""

@@ -226,11 +226,8 @@ class Cleaning:
         ).fetchone()
         if row is None:
             return None
-        lookup = ResultsLookup(self._settings)
-        try:
+        with closing(ResultsLookup(self._settings)) as lookup:
             found = lookup.by_seq(row[0])
-        finally:
-            lookup.close()
         return None if found is None else found.position
 
     def _after_trimmed(self) -> LogPosition | None:

@@ -6,7 +6,7 @@ Python reads and decodes Kafka here, so no jar is needed. A stream's offset is a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Any
 
@@ -149,11 +149,8 @@ def _milepost_before(settings: Settings, offset: int) -> LogPosition | None:
 
 @contextmanager
 def _catalog(settings: Settings) -> Iterator[Catalog | None]:
-    catalog = Catalog(settings.database_url)
-    try:
+    with closing(Catalog(settings.database_url)) as catalog:
         yield catalog if _exists(catalog) else None
-    finally:
-        catalog.close()
 
 
 def _exists(catalog: Catalog) -> bool:
