@@ -31,6 +31,11 @@ class StoredFile:
     size_bytes: int
     modified_ms: int | None
 
+    @classmethod
+    def of(cls, info: fs.FileInfo) -> StoredFile:
+        """The file, as Arrow tells of it."""
+        return cls(info.size, None if info.mtime_ns is None else info.mtime_ns // 1_000_000)
+
     def is_as(self, other: StoredFile) -> bool:
         """Whether it is the same file, as far as can be told: asked for one alone, stores tell no parts of a second."""
         return self.size_bytes == other.size_bytes and self._second == other._second
@@ -93,9 +98,7 @@ def list_files(data_path: str) -> dict[str, StoredFile]:
     selector = fs.FileSelector(inner, recursive=True, allow_not_found=True)
     start = inner.rstrip("/") + "/"
     return {
-        root + each.path.removeprefix(start): StoredFile(
-            each.size, None if each.mtime_ns is None else each.mtime_ns // 1_000_000
-        )
+        root + each.path.removeprefix(start): StoredFile.of(each)
         for each in filesystem.get_file_info(selector)
         if each.type is fs.FileType.File and normpath(each.path) == each.path
     }
@@ -132,9 +135,7 @@ def stored_file(path: str) -> StoredFile | None:
     except pa.ArrowInvalid:
         return None
     found = filesystem.get_file_info(inner)
-    if found.type is not fs.FileType.File:
-        return None
-    return StoredFile(found.size, None if found.mtime_ns is None else found.mtime_ns // 1_000_000)
+    return StoredFile.of(found) if found.type is fs.FileType.File else None
 
 
 def footer_sizes(paths: Iterable[str]) -> dict[str, int | None]:
