@@ -106,18 +106,18 @@ class Changeset(TablesInSight):
     def drop_table(self, table: str, *, if_exists: bool = False) -> None:
         """Drop a table."""
         name = parse_table_name(table)
-        self._add(m.DropTable(name.schema, name.name, checked_flag("if_exists", if_exists)))
+        self._add(m.DropTable(*name, checked_flag("if_exists", if_exists)))
 
     def rename_table(self, table: str, new_name: str) -> None:
         """Rename a table within its schema; ``new_name`` is the name alone."""
         name = parse_table_name(table)
-        self._add(m.RenameTable(name.schema, name.name, checked_text("new_name", new_name)))
+        self._add(m.RenameTable(*name, checked_text("new_name", new_name)))
 
     def alter(self, table: str) -> TableAlteration:
         """Alter a table by the steps that are called on the result; together they are one change."""
         name = parse_table_name(table)
         at = len(self._changes)
-        self._add(m.AlterTable(name.schema, name.name, ()))
+        self._add(m.AlterTable(*name, ()))
 
         def take(step: m.Alteration) -> None:
             self._check_open()
@@ -133,17 +133,17 @@ class Changeset(TablesInSight):
         """Create a view."""
         name = parse_table_name(view)
         query = checked_view(sql, dialect)
-        self._add(m.CreateView(name.schema, name.name, query, dialect, checked_flag("if_not_exists", if_not_exists)))
+        self._add(m.CreateView(*name, query, dialect, checked_flag("if_not_exists", if_not_exists)))
 
     def replace_view(self, view: str, sql: str, *, dialect: str = "duckdb") -> None:
         """Give a view another query."""
         name = parse_table_name(view)
-        self._add(m.ReplaceView(name.schema, name.name, checked_view(sql, dialect), dialect))
+        self._add(m.ReplaceView(*name, checked_view(sql, dialect), dialect))
 
     def drop_view(self, view: str, *, if_exists: bool = False) -> None:
         """Drop a view."""
         name = parse_table_name(view)
-        self._add(m.DropView(name.schema, name.name, checked_flag("if_exists", if_exists)))
+        self._add(m.DropView(*name, checked_flag("if_exists", if_exists)))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Changeset(TablesInSight):
         given = rows_or_files(data, files)
         bring_by = checked_outside(outside, of_rows=not isinstance(given, tuple))
         if isinstance(given, tuple):
-            self._add(m.Append(name.schema, name.name, self._brought(name, given, bring_by)))
+            self._add(m.Append(*name, self._brought(name, given, bring_by)))
             return
         from commitlog.client.writing.appending import RowAppend
 
@@ -184,7 +184,7 @@ class Changeset(TablesInSight):
 
     def add_written(self, table: TableName, files: tuple[m.DataFile, ...]) -> None:
         """Append files that were written for this commit alone: that they can be is known."""
-        self._add(m.Append(table.schema, table.name, files))
+        self._add(m.Append(*table, files))
 
     def new_file(self, table: str) -> str:
         """A path for a new Parquet file of a table: in the table's folder, by a name that no other file has.
@@ -227,7 +227,7 @@ class Changeset(TablesInSight):
             )
             for file, rows in by_file.items()
         ]
-        self._add(m.Delete(name.schema, name.name, tuple(rows), deleted, checked_ids("whole_files", whole_files)))
+        self._add(m.Delete(*name, tuple(rows), deleted, checked_ids("whole_files", whole_files)))
 
     def compact(self, table: str, replaced: Iterable[int], files: Files) -> None:
         """Replace data files by others with the same live rows. Nothing else can be in the changeset.
@@ -236,7 +236,7 @@ class Changeset(TablesInSight):
         """
         name = parse_table_name(table)
         described = self._described(name, files, carry_row_ids=True)
-        self._add(m.Compact(name.schema, name.name, checked_ids("replaced", replaced), described))
+        self._add(m.Compact(*name, checked_ids("replaced", replaced), described))
 
     def flush(self, table: str, files: Mapping[str | Path | m.DataFile, Sequence[int]]) -> None:
         """Move rows of a keyed table into Parquet files: by file the ids of its rows, in the order of the file.
@@ -250,7 +250,7 @@ class Changeset(TablesInSight):
         with_ids = tuple(
             file.replace(row_ids=checked_ids("the row ids of a file", row_ids)) for file, row_ids in flushed
         )
-        self._add(m.Flush(name.schema, name.name, with_ids))
+        self._add(m.Flush(*name, with_ids))
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Changeset(TablesInSight):
     ) -> None:
         """Insert a row; columns that are not given are NULL or their default."""
         name = parse_table_name(table)
-        self._add(m.InsertRow(name.schema, name.name, self._row(name, row), *checked_version(row_time_us, origin)))
+        self._add(m.InsertRow(*name, self._row(name, row), *checked_version(row_time_us, origin)))
 
     def update_row(
         self,
@@ -272,22 +272,15 @@ class Changeset(TablesInSight):
     ) -> None:
         """Replace the row of a key by ``row``, a full image."""
         name = parse_table_name(table)
-        self._add(
-            m.UpdateRow(
-                name.schema,
-                name.name,
-                self._row(name, key),
-                self._row(name, row),
-                *checked_version(row_time_us, origin),
-            )
-        )
+        version = checked_version(row_time_us, origin)
+        self._add(m.UpdateRow(*name, self._row(name, key), self._row(name, row), *version))
 
     def delete_row(
         self, table: str, key: Mapping[str, Any], *, row_time_us: int | None = None, origin: m.RowOrigin | None = None
     ) -> None:
         """Delete the row of a key."""
         name = parse_table_name(table)
-        self._add(m.DeleteRow(name.schema, name.name, self._row(name, key), *checked_version(row_time_us, origin)))
+        self._add(m.DeleteRow(*name, self._row(name, key), *checked_version(row_time_us, origin)))
 
     # --- the log itself -----------------------------------------------------------------------------------------------
 
@@ -318,12 +311,11 @@ class Changeset(TablesInSight):
         """
         name = parse_table_name(table)
         opened = None if files is None else checked_ids("files", files)
-        self._declare(m.TableRead(name.schema, name.name, predicates(filter), opened))
+        self._declare(m.TableRead(*name, predicates(filter), opened))
 
     def read_name(self, name: str) -> None:
         """Declare that the changes rely on what a table's or view's name means, or that there is none."""
-        parsed = parse_table_name(name)
-        self._declare(m.NameRead(parsed.schema, parsed.name))
+        self._declare(m.NameRead(*parse_table_name(name)))
 
     def read_schema(self, schema: str) -> None:
         """Declare that the changes rely on which entries a schema has."""
@@ -332,13 +324,8 @@ class Changeset(TablesInSight):
     def read_rows(self, table: str, keys: Iterable[Mapping[str, Any]]) -> None:
         """Declare that the changes rely on rows of a keyed table, by key."""
         name = parse_table_name(table)
-        self._declare(
-            m.RowsRead(
-                name.schema,
-                name.name,
-                tuple(self._row(name, key) for key in checked_items("keys", keys, Mapping, "keys, such as {'id': 1}")),
-            )
-        )
+        given = checked_items("keys", keys, Mapping, "keys, such as {'id': 1}")
+        self._declare(m.RowsRead(*name, tuple(self._row(name, key) for key in given)))
 
     # --- adding -------------------------------------------------------------------------------------------------------
 
