@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, cluster_of, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, answered, cluster_of, make_admin
 from commitlog.log.topics import border_topics_of, relay_of, topics_of
 
 
@@ -150,12 +150,7 @@ def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int
         for operation in rule.operations
     ]
     admin = make_admin(settings)
-
-    def ask() -> None:
-        for future in admin.create_acls(bindings, request_timeout=REQUEST_TIMEOUT_S).values():
-            future.result()
-
-    answered(settings, ask)
+    all_answered(settings, lambda: admin.create_acls(bindings, request_timeout=REQUEST_TIMEOUT_S))
     _wait_until_known(settings, bindings)
     return len(bindings)
 

@@ -9,7 +9,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from commitlog.errors import LogRefusedError, LogUnavailableError
 from commitlog.log.triage import Triage, triage
 
 T = TypeVar("T")
+AskedT = TypeVar("AskedT")
 REQUEST_TIMEOUT_S = 10.0
 REQUEST_S_MIN = 0.1
 RETRY_PAUSE_S = 0.05
@@ -258,16 +260,13 @@ def check_may(settings: Settings, operation: AclOperation, topic: str, *, timeou
         LogRefusedError: Kafka says that these credentials may not do that there.
         LogUnavailableError: no broker has answered.
     """
-
-    def ask() -> Collection[AclOperation] | None:
-        admin, topics = make_admin(settings), TopicCollection([topic])
-        [asked] = admin.describe_topics(
-            topics, include_authorized_operations=True, request_timeout=max(timeout_s, REQUEST_S_MIN)
-        ).values()
-        allowed: Collection[AclOperation] | None = asked.result().authorized_operations
-        return allowed
-
-    allowed = answered(settings, ask, timeout_s=timeout_s)
+    admin, topics, request_s = make_admin(settings), TopicCollection([topic]), max(timeout_s, REQUEST_S_MIN)
+    [described] = all_answered(
+        settings,
+        lambda: admin.describe_topics(topics, include_authorized_operations=True, request_timeout=request_s),
+        timeout_s=timeout_s,
+    ).values()
+    allowed: Collection[AclOperation] | None = described.authorized_operations
     if allowed is not None and operation not in allowed:
         what = operation.name.lower()
         detail = f"these credentials may not {what} {topic}, which `commitlog acl apply --writer` allows"
@@ -308,6 +307,13 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
             detail = _why_unanswered(settings, failure)
             raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=detail)
         settings.machine.sleep(min(RETRY_PAUSE_S, timeout_s - waited_s))
+
+
+def all_answered(
+    settings: Settings, ask: Callable[[], Mapping[AskedT, Future[T]]], *, timeout_s: float = REQUEST_TIMEOUT_S
+) -> dict[AskedT, T]:
+    """What a request gives that is answered in parts, by what was asked; see `answered`."""
+    return answered(settings, lambda: {asked: part.result() for asked, part in ask().items()}, timeout_s=timeout_s)
 
 
 def end_offset(settings: Settings, topic: str, partition: int, *, timeout_s: float = REQUEST_TIMEOUT_S) -> int:

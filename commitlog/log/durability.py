@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import TopicCollection
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, cluster_of, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, cluster_of, make_admin
 from commitlog.log.topic_settings import REPLICAS, described, wanted_topics, wrong_settings
 from commitlog.log.topics import topics_of
 
@@ -68,13 +68,9 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
 
 def _replicas(settings: Settings, topic: str) -> int:
     """Of the partition that has the fewest."""
-    admin = make_admin(settings)
-
-    def ask() -> int:
-        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)[topic]
-        return min(len(partition.replicas) for partition in asked.result().partitions)
-
-    return answered(settings, ask)
+    admin, topics = make_admin(settings), TopicCollection([topic])
+    found = all_answered(settings, lambda: admin.describe_topics(topics, request_timeout=REQUEST_TIMEOUT_S))
+    return min(len(partition.replicas) for partition in found[topic].partitions)
 
 
 def _setting(topic: str, key: str, values: dict[str, str | None], wanted: str) -> Weakness:

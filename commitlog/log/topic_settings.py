@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
-from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, answered, cluster_of, make_admin
+from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, all_answered, cluster_of, make_admin
 from commitlog.log.topics import topics_of
 
 OUTCOME_ROOM_BYTES = 64 * 1024
@@ -106,7 +106,7 @@ def _create_one(settings: Settings, topic: NewTopic) -> None:
     deadline = machine.now_s() + VISIBLE_TIMEOUT_S
     while True:
         try:
-            answered(settings, lambda: admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[name].result())
+            all_answered(settings, lambda: admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S))
             return
         except LogRefusedError as error:
             # Another `init` at the same moment is as good, and so is an attempt of ours whose answer was lost.
@@ -220,13 +220,7 @@ def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str,
         return
     admin, changes = make_admin(settings), [_raised(name, sizes[name]) for name in narrow]
     try:
-        answered(
-            settings,
-            lambda: [
-                future.result()
-                for future in admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S).values()
-            ],
-        )
+        all_answered(settings, lambda: admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S))
     except LogRefusedError as error:
         needed = ", ".join(f"{name} needs max.message.bytes={sizes[name]}" for name in narrow)
         detail = (
@@ -247,16 +241,9 @@ def _too_narrow(settings: Settings, wanted: Mapping[str, int]) -> list[str]:
 
 def described(settings: Settings, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
     """The settings of topics; LogUnavailableError when no broker answers."""
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-
-    def ask() -> dict[str, dict[str, str | None]]:
-        futures = make_admin(settings).describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
-        return {
-            str(resource.name): {key: entry.value for key, entry in future.result().items()}
-            for resource, future in futures.items()
-        }
-
-    return answered(settings, ask)
+    admin, resources = make_admin(settings), [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    found = all_answered(settings, lambda: admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S))
+    return {str(each.name): {key: entry.value for key, entry in entries.items()} for each, entries in found.items()}
 
 
 def topic_message_bytes_max(settings: Settings, topic: str) -> int:

@@ -17,7 +17,7 @@ from commitlog.log.chain import LogPosition
 from commitlog.log.codec import Trim, UnknownSchemaError, decode_trim, encode_trim
 from commitlog.log.connection import (
     REQUEST_TIMEOUT_S,
-    answered,
+    all_answered,
     end_offsets,
     first_offsets,
     make_admin,
@@ -135,7 +135,4 @@ def delete_before(settings: Settings, trim: Trim) -> None:
     admin, topic = make_admin(settings), topics_of(settings.log).results
     if first_offsets(settings, topic, [0])[0] < trim.results_offset:
         below = [TopicPartition(topic, 0, trim.results_offset)]
-        answered(
-            settings,
-            lambda: [each.result() for each in admin.delete_records(below, request_timeout=REQUEST_TIMEOUT_S).values()],
-        )
+        all_answered(settings, lambda: admin.delete_records(below, request_timeout=REQUEST_TIMEOUT_S))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, end_offsets, first_offsets, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, end_offsets, first_offsets, make_admin
 from commitlog.log.reading import read_through
 from commitlog.log.topics import border_topics_of, relay_of, topics_of
 from commitlog.relay.turn import outcomes_group_of
@@ -53,13 +53,10 @@ class Backlog:
         admin = make_admin(self._settings)
         where = [TopicPartition(self._topic, partition) for partition in range(partitions)]
         asked = ConsumerGroupTopicPartitions(self._group, where)
-        [told] = answered(
+        [told] = all_answered(
             self._settings,
-            lambda: [
-                each.result()
-                for each in admin.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S).values()
-            ],
-        )
+            lambda: admin.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S),
+        ).values()
         firsts = first_offsets(self._settings, self._topic, range(partitions))
         return {each.partition: max(each.offset, firsts[each.partition]) for each in told.topic_partitions}
 
@@ -79,13 +76,10 @@ class Backlog:
     def readers(self) -> int:
         """How many relays there are, as far as Kafka has heard."""
         admin = make_admin(self._settings)
-        [told] = answered(
+        [told] = all_answered(
             self._settings,
-            lambda: [
-                each.result()
-                for each in admin.describe_consumer_groups([self._group], request_timeout=REQUEST_TIMEOUT_S).values()
-            ],
-        )
+            lambda: admin.describe_consumer_groups([self._group], request_timeout=REQUEST_TIMEOUT_S),
+        ).values()
         return len(told.members)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin, make_consumer
+from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, answered, make_admin, make_consumer
 from commitlog.log.topics import topics_of
 
 STORED_EVERY_MS = 500
@@ -78,13 +78,12 @@ def group_positions(settings: Settings, log_id: bytes) -> dict[str, int]:
     found: dict[str, int] = {}
     for group_id in (each.group_id for each in listed.valid if each.group_id.startswith(prefix)):
         asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topics_of(settings.log).results, 0)])
-        [answer] = answered(
+        [answer] = all_answered(
             settings,
-            lambda asked=asked: [  # type: ignore[misc]
-                each.result()
-                for each in admin.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S).values()
-            ],
-        )
+            lambda asked=asked: admin.list_consumer_group_offsets(  # type: ignore[misc]
+                [asked], request_timeout=REQUEST_TIMEOUT_S
+            ),
+        ).values()
         for at in answer.topic_partitions:
             if at.offset >= 0 and at.metadata == log_id.hex():
                 found[group_id.removeprefix(prefix)] = at.offset
