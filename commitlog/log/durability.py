@@ -11,7 +11,7 @@ from confluent_kafka import TopicCollection
 
 from commitlog.config import Settings
 from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, cluster_of, make_admin
-from commitlog.log.topic_settings import REPLICAS, described, wanted_topics, wrong_settings
+from commitlog.log.topic_settings import REPLICAS, command_setting, described, wanted_topics, wrong_settings
 from commitlog.log.topics import topics_of
 
 IN_SYNC_MIN = 2
@@ -75,8 +75,7 @@ def _replicas(settings: Settings, topic: str) -> int:
 
 def _setting(topic: str, key: str, values: dict[str, str | None], wanted: str) -> Weakness:
     what = f"the topic {topic} has {key}={values.get(key)}, a log in production needs {wanted}"
-    advice = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={wanted}"
-    return Weakness(what, advice, is_note=False)
+    return Weakness(what, command_setting(topic, key, wanted), is_note=False)
 
 
 def _counted(number: int, what: str) -> str:

@@ -190,8 +190,13 @@ def _wrong_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, s
             continue
         yield WrongSetting(
             f"the topic {topic} has {key}={actual}, a log needs {value}",
-            f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}",
+            command_setting(topic, key, value),
         )
+
+
+def command_setting(topic: str, key: str, value: str) -> str:
+    """The command of Kafka's own tool that sets something of a topic."""
+    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
 
 
 def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
