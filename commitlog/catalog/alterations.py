@@ -18,9 +18,9 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.guard import TRIGGER
 from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, ROWS_OUTSIDE_FILES, VIEWS
-from commitlog.catalog.writing import Connection
 
 _COLUMNS = sql.SQL("""
     SELECT c.relname, array_agg(a.attname || ' ' || format_type(a.atttypid, NULL) || CASE WHEN a.attnotnull THEN ' NOT NULL'

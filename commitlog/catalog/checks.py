@@ -17,9 +17,9 @@ from pyroaring import BitMap64
 
 from commitlog.catalog import guard
 from commitlog.catalog.alterations import alterations
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.outside_files import rows_outside_files
 from commitlog.catalog.projecting.statistics import bound, leaves
-from commitlog.catalog.writing import Connection
 from commitlog.domain.model import BIGINT_MAX
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS

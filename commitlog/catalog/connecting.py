@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -12,9 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogRefusedError, CatalogUnavailableError
 
-if TYPE_CHECKING:
-    # Readers need nothing of what writes the catalog.
-    from commitlog.catalog.writing import Connection
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT_S = 10
 

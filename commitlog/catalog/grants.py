@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.guard import TRIGGER
-from commitlog.catalog.writing import Connection
 
 _TOGETHER = 200
 

@@ -21,8 +21,8 @@ from typing import LiteralString
 from psycopg import errors, sql
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS_TABLE
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS, OWN, OWN_SCHEMA
-from commitlog.catalog.writing import Connection
 
 READER_ROLE = "commitlog_reader"
 WRITER_ROLE = "commitlog_writer"

@@ -7,17 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.snapshot_diff import Named
 from commitlog.domain.model import Verdict
-
-if TYPE_CHECKING:
-    # Readers need nothing of what writes the catalog.
-    from commitlog.catalog.writing import Connection
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _BY_ID = re.compile(r"[a-z_]+:(\d+)")

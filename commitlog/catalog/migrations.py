@@ -17,10 +17,10 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.folders import object_uuid
 from commitlog.catalog.guard import install_guard
 from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, READERS_INDEXES, ROWS_OUTSIDE_FILES, VIEWS
-from commitlog.catalog.writing import Connection
 from commitlog.errors import CatalogMismatchError
 
 

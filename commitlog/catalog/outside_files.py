@@ -7,13 +7,11 @@ part of the SQL transaction that is rolled back, which gives their locks back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 from psycopg import sql
 
-if TYPE_CHECKING:
-    # Readers need nothing of what writes the catalog.
-    from commitlog.catalog.writing import Connection
+from commitlog.catalog.connecting import Connection
 
 _TOGETHER = 200
 

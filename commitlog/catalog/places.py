@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.query_statements import DATA_PATH
-from commitlog.catalog.writing import Connection
 from commitlog.domain.model.types import fold
 from commitlog.errors import CatalogMismatchError
 

@@ -14,18 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, LiteralString, ParamSpec, TypeVar
+from typing import Any, Concatenate, LiteralString, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import IsolationLevel, sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
-from commitlog.catalog.connecting import connect_plainly, is_weather, told_plainly
-
-if TYPE_CHECKING:
-    # A reader needs nothing of what writes the catalog, which takes half a second to import.
-    from commitlog.catalog.writing import Connection
+from commitlog.catalog.connecting import Connection, connect_plainly, is_weather, told_plainly
 
 FULL_TIMEOUT_S = 30.0
 _FULL_PAUSE_S = 0.1

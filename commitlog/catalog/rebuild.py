@@ -22,7 +22,7 @@ from itertools import islice
 
 from psycopg import errors, sql
 
-from commitlog.catalog.connecting import connect, told_plainly
+from commitlog.catalog.connecting import Connection, connect, told_plainly
 from commitlog.catalog.grants import carry_over, made_on
 from commitlog.catalog.guard import install_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, ensure_readers_indexes, migrate
@@ -30,7 +30,6 @@ from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, for_batches
 from commitlog.catalog.query_statements import DATA_PATH
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
-from commitlog.catalog.writing import Connection
 from commitlog.catalog.written import connected, meanwhile
 from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError, ResultsTrimmedError

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.outside_files import deletes_by_position, rows_outside_files
 from commitlog.catalog.queries import Catalog
-
-if TYPE_CHECKING:
-    # Readers need nothing of what writes the catalog.
-    from commitlog.catalog.writing import Connection
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals, history, writers
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.query_statements import column
@@ -18,10 +19,6 @@ from commitlog.catalog.snapshot_diff import ObjectDifference, differences
 from commitlog.catalog.taken_over import EVER, HeldRow, digest, held_rows, last_by, own_node, taken_over_by
 from commitlog.domain.model import KnownNode
 from commitlog.domain.model.nodes import LastBrought, Node
-
-if TYPE_CHECKING:
-    # Readers need nothing of what writes the catalog.
-    from commitlog.catalog.writing import Connection
 
 _INSERTS, _DELETES = "inserted_into_table|inlined_insert", "deleted_from_table|inlined_delete"
 _MAINTENANCE = "(^|,)(merge_adjacent|rewrite_delete|compacted_table|inline_flush|flushed_inlined):"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple, TypeAlias
+from typing import Any, LiteralString, NamedTuple
 
-import psycopg
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.domain.model import KnownNode
 from commitlog.domain.model.nodes import LastBrought, Node
-
-Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 EVER = 2**63 - 1
 

@@ -18,11 +18,11 @@ from mypy_extensions import mypyc_attr
 from psycopg import pq, sql
 from psycopg.adapt import Dumper
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.copying import CopyQueue, nothing
 from commitlog.catalog.packing import array_bytes, copy_bytes
 from commitlog.catalog.tables import OWN_SCHEMA
 
-Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Rows: TypeAlias = dict[str, list[Sequence[Any]]]
 
 _COPY_BINARY = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)")

@@ -15,14 +15,14 @@ from uuid import UUID
 
 from psycopg import sql
 
-from commitlog.catalog.connecting import catalog_url, connect
+from commitlog.catalog.connecting import Connection, catalog_url, connect
 from commitlog.catalog.copying import nothing
 from commitlog.catalog.guard import ensure_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, create_catalog, migrate, not_whole
 from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.tables import OWN_SCHEMA
-from commitlog.catalog.writing import Connection, to_time
+from commitlog.catalog.writing import to_time
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.copying import CopyQueue
-from commitlog.catalog.writing import Connection
 
 INTO_T = b"COPY t FROM STDIN"
 LARGER_THAN_A_SOCKET_HOLDS = 40 * 1024 * 1024

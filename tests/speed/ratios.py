@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import repeat
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.projecting.snapshots import Projection
-from commitlog.catalog.writing import Connection
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.state.index import SequencerState, new_state

@@ -13,6 +13,7 @@ from typing import Any
 
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.copying import nothing
 from commitlog.catalog.projecting.expiry import ExpiryBySettings, expire
 from commitlog.catalog.projecting.files import FileProjection
@@ -22,7 +23,7 @@ from commitlog.catalog.projecting.rows import RowProjection, row_since_altered
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projecting.tracking import Tracker
 from commitlog.catalog.tables import OWN_SCHEMA
-from commitlog.catalog.writing import Connection, CopyBuffer, shown_time_us, to_time
+from commitlog.catalog.writing import CopyBuffer, shown_time_us, to_time
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.json_values import to_json

@@ -18,11 +18,11 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projecting.snapshots import project
 from commitlog.catalog.queries import Catalog
-from commitlog.catalog.writing import Connection
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.state.index import new_state

@@ -10,9 +10,8 @@ from posixpath import basename
 import psycopg
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE, Finding, shown
-from commitlog.catalog.connecting import catalog_url, connect, told_plainly
+from commitlog.catalog.connecting import Connection, catalog_url, connect, told_plainly
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
-from commitlog.catalog.writing import Connection
 from commitlog.client.files.lake import MARKER, check_owner
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError

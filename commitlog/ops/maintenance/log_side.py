@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from commitlog.catalog.checks import CheckedCatalog, LogSide
+from commitlog.catalog.connecting import Connection
 from commitlog.catalog.migrations import catalog_exists
-from commitlog.catalog.writing import Connection
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.domain.state.index import SequencerState, new_state

@@ -10,10 +10,9 @@ from typing import Self
 
 from commitlog.catalog import places
 from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_position
-from commitlog.catalog.connecting import catalog_url, connect
+from commitlog.catalog.connecting import Connection, catalog_url, connect
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.places import ScheduledFile
-from commitlog.catalog.writing import Connection
 from commitlog.client.files.lake import MARKER, check_owner, is_named_by_us
 from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError, DataFileError
