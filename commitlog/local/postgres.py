@@ -24,7 +24,6 @@ import psycopg
 from psycopg import sql
 
 from commitlog.errors import LocalRuntimeError
-from commitlog.local.jars import Progress
 from commitlog.local.passwords import new_password, write_private
 from commitlog.local.processes import HOST, find_processes, is_listening, stop_processes
 from commitlog.local.server import EmbeddedServer
@@ -53,9 +52,6 @@ class EmbeddedPostgres(EmbeddedServer):
 
     NAME = WHAT = "PostgreSQL"
     ENDED_BY, STOP_TIMEOUT_S = signal.SIGINT, 10.0
-
-    def __init__(self, directory: Path, *, port: int = 0, progress: Progress = lambda line: None) -> None:
-        super().__init__(directory, port=port, progress=progress)
 
     @property
     def url(self) -> str:

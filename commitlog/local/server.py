@@ -35,7 +35,7 @@ class EmbeddedServer(ABC):
     """The signal at which it ends in an orderly way."""
     STOP_TIMEOUT_S: ClassVar[float]
 
-    def __init__(self, directory: Path, *, port: int, progress: Progress) -> None:
+    def __init__(self, directory: Path, *, port: int = 0, progress: Progress = lambda line: None) -> None:
         self._directory = directory.resolve()
         self._port_wanted = port
         self._progress = progress
