@@ -83,6 +83,10 @@ class HeartbeatListener:
         assign(settings, self._consumer, [TopicPartition(self._topic, 0, end)])
         self.heard = Heard(self._settings.machine.now_s())
 
+    def took_over(self) -> None:
+        """Notes that a takeover was accepted just now."""
+        self.heard.took_over(self._settings.machine.now_s())
+
     def silent_s(self, chain: ChainState) -> float:
         """How long the sequencer that the chain has accepted last has not been heard."""
         self.listen()

@@ -289,7 +289,7 @@ class Sequencer:
             count += replayed
             heartbeats.listen()
         if replica.chain.epoch != epoch:
-            heartbeats.heard.took_over(self._settings.machine.now_s())
+            heartbeats.took_over()
         return count
 
     def _stand_by(self, replica: Replica, heartbeats: HeartbeatListener) -> None:
@@ -299,7 +299,7 @@ class Sequencer:
             epoch = replica.chain.epoch
             replica.follow(timeout_s=STANDBY_POLL_S)
             if replica.chain.epoch != epoch:
-                heartbeats.heard.took_over(self._settings.machine.now_s())
+                heartbeats.took_over()
             self._tell_of(replica)
 
     # --- taking over --------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ class Sequencer:
         if replica.chain.instance in self._instances:
             raise DoubtError("an earlier takeover of this sequencer came late, and counts")
         # Whoever was faster lives.
-        heartbeats.heard.took_over(self._settings.machine.now_s())
+        heartbeats.took_over()
         return False
 
     def _check_own(self, chain: ChainState) -> None:

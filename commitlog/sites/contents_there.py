@@ -127,8 +127,7 @@ class _Saying:
             self._check_names(change.schema, change.table, _columns_in(change))
         if isinstance(change, m.DropTable):
             self._dropped.add(name)
-            is_there = self._named_before.get(name, name) != name
-            gone = not is_there and self._sites.names.is_dropped(name, self._forwarded.replicated)
+            gone = self._before(name) == name and self._sites.names.is_dropped(name, self._forwarded.replicated)
             change = change.replace(if_exists=gone)
         elif isinstance(change, m.RenameTable):
             self._rename(change)
@@ -163,8 +162,12 @@ class _Saying:
         if old in self._altered:
             self._altered[new] = self._altered.pop(old)
 
+    def _before(self, name: _Name) -> _Name:
+        """How a table was called before this snapshot."""
+        return self._named_before.get(name, name)
+
     def _is_left(self, name: _Name) -> bool:
-        return name not in self._made and self._sites.names.is_left(self._named_before.get(name, name))
+        return name not in self._made and self._sites.names.is_left(self._before(name))
 
     def _check_names(self, schema: str, table: str, columns: tuple[str, ...]) -> None:
         since = self._other_since((fold(schema), fold(table)), columns)
@@ -180,7 +183,7 @@ class _Saying:
         """Since which snapshot of the target a table, or one of its columns, is another one than who made this meant."""
         if name in self._made:
             return None
-        return self._sites.names.unknown(self._named_before.get(name, name), columns, self._forwarded.replicated)
+        return self._sites.names.unknown(self._before(name), columns, self._forwarded.replicated)
 
     def _without_gone(self, change: _Row, name: _Name) -> _Row:
         """A row without the values of columns that were dropped there meanwhile, as they go at its own site when links bring
@@ -197,7 +200,7 @@ class _Saying:
     def _gone(self, name: _Name, columns: tuple[str, ...]) -> frozenset[str]:
         if name in self._made:
             return frozenset()
-        return self._sites.names.gone(self._named_before.get(name, name), columns, self._forwarded.replicated)
+        return self._sites.names.gone(self._before(name), columns, self._forwarded.replicated)
 
     def _leave_out(self, change: _OfTable) -> Iterator[m.Change]:
         if _name(change) not in self._left_out:
@@ -217,13 +220,13 @@ class _Saying:
         """The table that something is brought to; None where this snapshot makes it, or there is none."""
         if name in self._made:
             return None
-        return self._sites.target.access.table_at(*self._named_before.get(name, name), self._base)
+        return self._sites.target.access.table_at(*self._before(name), self._base)
 
     def _at_source(self, change: m.Append, index: int) -> TableAt:
         """The table as its files' paths, and the ids of their columns, were meant: as it was before this snapshot, unless that
         has made or altered it by then."""
         name, at_end = _name(change), self._forwarded.snapshot_id
-        before = self._named_before.get(name, name), at_end - 1
+        before = self._before(name), at_end - 1
         after = self._named_at_end(name, index), at_end
         is_altered = name in self._made or name in self._altered
         for (schema, table), snapshot_id in (after, before) if is_altered else (before, after):
