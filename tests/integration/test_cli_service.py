@@ -297,7 +297,8 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         assert (stuck.sequencer_alive, stuck.projector_alive, stuck.lag) == (True, True, 1)
         assert "readers do not see what was decided" in stuck.problems[0]
         hasty = dataclasses.replace(settings, catalog_timeout_ms=100)
-        for command in (["log"], ["diff", "0"], ["catalog", "export", "--to", str(tmp_path / "out")]):
+        export = ["catalog", "export", "--to", str(tmp_path / "out")]
+        for command in (["log"], ["diff", "0"], export, [*export, "--snapshot", "1"]):
             behind = run(hasty, *command)
             assert behind.returncode == 1, command
             assert "still behind the log" in behind.stderr, command

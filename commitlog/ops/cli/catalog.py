@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -101,12 +102,16 @@ def export_command(
     Without --copy-files the data files are read where they are, for as long as the live lake keeps them.
     """
     from commitlog.catalog.connecting import catalog_url
+    from commitlog.catalog.queries import Catalog
     from commitlog.client.reading.duckdb_client import quoted
     from commitlog.ops.maintenance.export import ExportFormat, export_catalog
 
-    if snapshot_id is None:
+    with closing(Catalog(catalog_url(settings))) as catalog:
+        is_there = snapshot_id is not None and catalog.exists() and snapshot_id <= catalog.head_snapshot_id()
+    if not is_there:
+        # What was committed may be on its way to the catalog.
         with current_catalog(settings) as catalog:
-            snapshot_id = catalog.head_snapshot_id()
+            snapshot_id = catalog.head_snapshot_id() if snapshot_id is None else snapshot_id
     with shown_progress("exporting", hidden=as_json) as show:
         made = export_catalog(
             catalog_url(settings),
