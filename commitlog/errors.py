@@ -436,14 +436,18 @@ class CatalogUnavailableError(CommitLogError):
         address: host, port and database, without a password.
         waited_ms: how long it was tried, in milliseconds.
         detail: what the PostgreSQL client said last.
+        is_full: whether it answers that its disk is full.
     """
 
-    def __init__(self, address: str, *, waited_ms: int | None = None, detail: str = "") -> None:
+    def __init__(self, address: str, *, waited_ms: int | None = None, detail: str = "", is_full: bool = False) -> None:
         self.address = address
         self.waited_ms = waited_ms
         self.detail = detail
+        self.is_full = is_full
         answer, remedy = "does not answer", "Start it (`commitlog up` runs one here), or set"
-        if "FATAL:" in detail:
+        if is_full:
+            answer, remedy = "has no room on its disk", "Make room there, and what waits goes on; or set"
+        elif "FATAL:" in detail:
             answer, remedy = "refuses the connection", "Check login and database, and whether it is the one meant; set"
         super().__init__(
             f"PostgreSQL at {address} {answer}{_waited(waited_ms)}{_because(detail)}. {remedy} COMMITLOG_DATABASE_URL to "

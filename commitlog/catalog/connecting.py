@@ -56,8 +56,11 @@ def told_plainly(database_url: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        error_type = CatalogUnavailableError if is_weather(error) else CatalogRefusedError
-        raise error_type(without_password(database_url), detail=plain(error)) from error
+        address, detail = without_password(database_url), plain(error)
+        if not is_weather(error):
+            raise CatalogRefusedError(address, detail=detail) from error
+        is_full = isinstance(error, psycopg.errors.DiskFull)
+        raise CatalogUnavailableError(address, detail=detail, is_full=is_full) from error
 
 
 def is_weather(error: BaseException) -> bool:
