@@ -13,7 +13,7 @@ from commitlog.errors import InvalidRequestError
 
 T = TypeVar("T")
 _LISTS = (tuple, list)
-_HALF = re.compile(r"[\ud800-\udfff]")
+_UNHELD = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def checked_count(what: str, given: Any) -> int:
@@ -46,11 +46,12 @@ def checked_text(what: str, given: Any) -> str:
     """A text.
 
     Raises:
-        InvalidRequestError: it is none, or one that UTF-8 cannot hold, such as an argument of a shell that was none.
+        InvalidRequestError: it is none, or one that UTF-8 cannot hold, such as an argument of a shell that was none, or
+            PostgreSQL.
     """
     if not isinstance(given, str):
         raise InvalidRequestError(f"{what} must be a text, not {shown(given)}")
-    if not given.isascii() and (found := _HALF.search(given)) is not None:
+    if (found := _UNHELD.search(given)) is not None:
         raise InvalidRequestError(f"{what} holds the character U+{ord(found[0]):04X}, which no text here may hold")
     return given
 

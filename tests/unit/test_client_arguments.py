@@ -249,6 +249,7 @@ def test_alter_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCom
         (lambda log, tx: tx.append(7, []), "the name of a table must be a text, not 7"),
         (lambda log, tx: log.table("\udcff"), "the name of a table holds the character U.DCFF, which no text here may hold"),
         (lambda log, tx: log.history(writer="\udcff"), "writer holds the character U.DCFF"),
+        (lambda log, tx: log.table("a\0b"), "the name of a table holds the character U.0000, which no text here may hold"),
         (lambda log, tx: tx.create_table("n", ["id"]), "schema must be a list of ColumnSpecs; give an Arrow schema"),
         (lambda log, tx: tx.create_table("n", {"id": int}), "column id: its type must be the name of a DuckLake type"),
         (lambda log, tx: tx.alter("t").add_column("n", int), "column n: its type must be the name of a DuckLake type"),
