@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pyarrow as pa
@@ -606,6 +608,24 @@ def test_archive_when_its_place_is_none_then_says_so(small: Settings, place: str
         refused = run(small, *command, place, code=1).exception
         assert isinstance(refused, ConfigurationError)
         assert f"{place} is no place for an archive" in str(refused)
+
+
+def test_archive_when_others_were_killed_then_removes_what_they_left_and_nothing_that_may_be_in_the_making(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 5)
+    run(small, "archive", "--to", str(archive), "--range", RANGE)
+    left, new = (archive / f"snapshots=000000000004-000000000007.{uuid4()}.part" for _ in range(2))
+    own = archive / "mine.part"
+    for path in (left, new, own):
+        path.write_bytes(b"PAR1")
+    for path in (left, own):
+        os.utime(path, (0, 0))
+    run(small, "archive", "--to", str(archive))
+    assert sorted(path.name for path in archive.iterdir()) == sorted(
+        [own.name, new.name, "snapshots=000000000000-000000000003"]
+    )
 
 
 def test_archive_when_its_disk_is_full_then_names_the_file_and_leaves_nothing_of_it(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -42,6 +43,9 @@ _RANGE = b"commitlog.range_snapshots"
 _AFTER = b"commitlog.after_seq"
 _END = "end"
 _RECORD = ["raw", "takeovers", "results_offset"]
+LEFT_S = 24 * 3600.0
+"""A file in the making that nobody has written to for so long was left by an archiver that was killed."""
+_PART_NAME = re.compile(r"(snapshots=\d+-\d+|end)\.[0-9a-f-]{36}\.part")
 _RANGE_NAME = re.compile(r"snapshots=(\d+)-(\d+)/outcomes\.parquet")
 _SCHEMA = pa.schema(
     [
@@ -87,6 +91,7 @@ def archive(
     files = _Files(to)
     for last in files.last_positions():
         _check_goes_on(settings, to, last)
+    files.remove_left()
     done = files.names()
     length = files.range_snapshots(range_snapshots)
     after = files.position(done[-1]) if done else None
@@ -392,11 +397,20 @@ class _Files:
                     self._put(part.aside, name)
         return at
 
+    def remove_left(self) -> None:
+        """Remove what archivers were writing when they were killed."""
+        for each in self._filesystem.get_file_info(fs.FileSelector(self._folder, allow_not_found=True)):
+            left_s = 0 if each.mtime is None else time.time() - each.mtime.timestamp()
+            if _PART_NAME.fullmatch(each.base_name) and left_s > LEFT_S:
+                # Another archiver may have done so meanwhile.
+                with suppress(OSError):
+                    self._filesystem.delete_file(each.path)
+
     @contextmanager
     def _part(self, name: str) -> Iterator[_Part]:
         """A file in the making. It goes at the end, unless it was put into its own place: of a full disk it would take the room
         that the next one needs."""
-        part = _Part(self._filesystem, f"{self._folder}/{name}")
+        part = _Part(self._filesystem, self._folder, name)
         try:
             yield part
         except OSError as error:
@@ -410,6 +424,7 @@ class _Files:
         """Give a file its own name; it is on the disk by then, for what is archived may be trimmed next."""
         place = f"{self._folder}/{name}"
         self._sync(aside)
+        self._filesystem.create_dir(place.rpartition("/")[0], recursive=True)
         self._filesystem.move(aside, place)
         for folder in (place.rpartition("/")[0], self._folder):
             self._sync(folder)
@@ -434,10 +449,11 @@ class _Part:
         position: the last of them, or what it begins after.
     """
 
-    def __init__(self, filesystem: fs.FileSystem, place: str) -> None:
+    def __init__(self, filesystem: fs.FileSystem, folder: str, name: str) -> None:
         self._filesystem = filesystem
-        self._folder = place.rpartition("/")[0]
-        self.aside = f"{place}.{uuid4()}.part"
+        self._folder = folder
+        # Not beside where it is put: whoever removed the folder there would do so to another archiver, too.
+        self.aside = f"{folder}/{name.partition('/')[0]}.{uuid4()}.part"
         self.count = 0
         self.position: LogPosition | None = None
         self._waiting: list[ResultRecord] = []
@@ -468,9 +484,6 @@ class _Part:
             self._writer.close()
         with suppress(OSError):
             self._filesystem.delete_file(self.aside)
-        if isinstance(self._filesystem, fs.LocalFileSystem):
-            with suppress(OSError):
-                os.rmdir(self._folder)
 
     def _write(self) -> pq.ParquetWriter:
         if self._writer is None:
