@@ -9,11 +9,15 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from commitlog.client import OutcomeState, Transaction
+from commitlog.client.files import outside, removing
+from commitlog.client.files.new_files import NewFiles
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
+    DataFileError,
     InvalidRequestError,
     LogUnavailableError,
     OutcomeUnknownError,
@@ -277,6 +281,26 @@ def test_write_when_nothing_was_sent_then_its_files_are_gone(
     with pytest.raises(type(error)):
         write(log, outside)
     assert not files()
+
+
+@pytest.mark.parametrize("error", [OSError("the connection was lost"), KeyboardInterrupt()])
+def test_file_from_outside_when_a_store_has_taken_a_part_of_it_then_that_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    place, folder = tmp_path / "outside.parquet", tmp_path / "t"
+    place.write_bytes(b"content")
+    folder.mkdir()
+
+    def breaks_off(_: str, to: str, **__: Any) -> None:
+        Path(to).write_bytes(b"con")
+        raise error
+
+    for module in (outside, removing):
+        monkeypatch.setattr(module, "filesystem_of", lambda at: (fs.LocalFileSystem(), at.removeprefix("store://")))
+    monkeypatch.setattr(fs, "copy_files", breaks_off)
+    with pytest.raises(DataFileError if isinstance(error, OSError) else KeyboardInterrupt):
+        outside.bring(str(place), "t", f"store://{folder}/", NewFiles(), is_moved=False)
+    assert list(folder.iterdir()) == []
 
 
 def test_log_in_memory_when_it_is_closed_then_commits_nothing_as_a_real_one(log: InMemoryCommitLog) -> None:

@@ -13,6 +13,7 @@ from commitlog.client.arguments import shown
 from commitlog.client.files.lake import is_named_by_us
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.places import filesystem_of, normal_path, relative_to
+from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.table_at import TableAt
 from commitlog.domain.model import DataFile
 from commitlog.domain.model.definitions import FOREIGN_PATHS
@@ -62,12 +63,14 @@ def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *
             _copy_between(place, path)
         elif not (is_moved and _linked(place, path)):
             shutil.copyfile(place, path)
-    except FileNotFoundError:
-        raise DataFileError(f"{place} does not exist; write the file before it is committed") from None
-    except OSError as error:
-        with suppress(FileNotFoundError):
-            os.remove(path)
-        raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
+    except BaseException as error:
+        # A store may have taken what came for all of it.
+        remove_files([path])
+        if isinstance(error, FileNotFoundError):
+            raise DataFileError(f"{place} does not exist; write the file before it is committed") from None
+        if isinstance(error, OSError):
+            raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
+        raise
     return path
 
 
