@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from commitlog.client import CommitLog
 from commitlog.client.outcomes.submitted import SubmittedOutcome
-from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
@@ -27,7 +26,6 @@ def displaced_rows(target: CommitLog, refusal: SubmittedOutcome, snapshot_id: in
             wanted[TableName(where.schema, where.table)].add(where.row_key)
     for name, keys in wanted.items():
         scan = target.table(str(name)).scan(snapshot=snapshot_id)
-        for batch in scan.to_batches():
-            for row in map(row_of, to_rows(batch, maps_as_pydicts="strict")):
-                if shown_key(key_of(scan.definition, row)) in keys:
-                    yield m.DisplacedRow(scan.definition.table_id, row)
+        for row in map(row_of, scan.images()):
+            if shown_key(key_of(scan.definition, row)) in keys:
+                yield m.DisplacedRow(scan.definition.table_id, row)

@@ -14,11 +14,9 @@ from uuid import uuid4
 
 from commitlog.client import CommitLog
 from commitlog.client.outcomes.submitted import SubmittedOutcome
-from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import Column
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
@@ -100,11 +98,13 @@ class Join:
         return self.progress
 
     def _check_types(self, state: SequencerState) -> None:
-        """Nothing is told yet where not all can be: rows are read, and those of files written anew, as Arrow has them."""
+        """Nothing is told yet where not all can be: rows without a primary key are written anew, to files."""
         from commitlog.client.writing.file_schema import file_schema
 
         for table in replicated_tables(state):
-            for column in _as_arrow(table):
+            if table.rows is not None or not table.next_row_id:
+                continue  # With a primary key it has rows of such types in no file.
+            for column in table.definition.columns:
                 try:
                     file_schema([column])
                 except DataFileError:
@@ -144,8 +144,7 @@ class Join:
 
     def _images(self, table: TableState) -> dict[str, m.Row]:
         handle = self._source.table(str(TableName(table.schema.name, table.name)))
-        found = handle.scan(snapshot=self.progress.snapshot_id).to_arrow()
-        rows = to_rows(found, maps_as_pydicts="strict")
+        rows = handle.scan(snapshot=self.progress.snapshot_id).images()
         return {key_of(table.definition, image): image for image in map(row_of, rows)}
 
     def _bring(self, together: Iterable[tuple[int, Said]], writer_id: str) -> None:
@@ -204,15 +203,6 @@ def _is_of_same_node(each: tuple[int, Said], before: tuple[int, Said]) -> bool:
     """Whether both are rows of one node; what comes after a definition has it in its base."""
     said, other = each[1], before[1]
     return _are_rows(said) and _are_rows(other) and _node(said) == _node(other)
-
-
-def _as_arrow(table: TableState) -> Iterator[Column]:
-    """The columns of a table whose rows come by way of Arrow, which holds not all types, and of times no zone."""
-    columns = table.definition.columns
-    if table.rows is None:
-        yield from columns if table.next_row_id else ()
-    elif any(version.image is None for version in table.rows.live.values()):
-        yield from (each for each in columns if any(inner.type.name == "timetz" for inner in each.walk()))
 
 
 def _node(said: Said) -> str | None:

@@ -21,6 +21,7 @@ from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.others_names import OF_SCANS, OF_TABLES
 from commitlog.client.writing.rows import Rows, rows_of
+from commitlog.domain import model as m
 from commitlog.domain.model import PartitionSpec
 from commitlog.errors import DataFileError, InvalidChangeError, InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
@@ -389,17 +390,42 @@ def test_insert_when_bytes_and_numbers_are_what_the_column_has_then_they_are_tak
     assert log.table("t").scan().to_arrow().to_pylist() == [row]
 
 
-def test_upsert_when_a_column_that_is_left_has_zones_that_are_not_read_then_refused(tmp_path: Path) -> None:
+def test_rows_with_zones_when_they_are_written_again_then_keep_them(tmp_path: Path) -> None:
     log = InMemoryCommitLog(data_path=tmp_path)
     with log.transaction() as tx:
         tx.create_table("t", {"id": "int64", "n": "int64", "at": "timetz"}, primary_key=["id"])
     t, at = log.table("t"), time(1, tzinfo=timezone(timedelta(hours=2)))
     inserted = t.insert([{"id": 1, "n": 1, "at": at}, {"id": 2, "n": 1}])
     t.upsert([{"id": 1, "n": 2, "at": at}, {"id": 2, "n": 2}])
-    with pytest.raises(InvalidRequestError, match="column at of table t is a timetz, whose zones are not read here"):
-        t.upsert({"id": 1, "n": 3})
-    with pytest.raises(InvalidRequestError, match="zones are not read"):
-        t.restore(inserted.snapshot_id)
+    t.upsert({"id": 1, "n": 3})
+    assert written(log)[-1] == {"id": 1, "n": 3, "at": "01:00:00+02:00"}
+    t.upsert({"id": 1, "at": time(1)})
+    t.restore(inserted.snapshot_id)
+    assert {"id": 1, "n": 1, "at": "01:00:00+02:00"} in written(log)
+
+
+def test_delete_when_keys_have_zones_or_more_digits_than_arrow_then_the_right_rows_go(tmp_path: Path) -> None:
+    log, large = InMemoryCommitLog(data_path=tmp_path), 2**128 - 1
+    with log.transaction() as tx:
+        tx.create_table("t", {"at": "timetz", "n": "uint128", "v": "int64"}, primary_key=["at", "n"])
+    t = log.table("t")
+    inserted = t.insert([{"at": at, "n": str(large), "v": v} for v, at in enumerate(("12:00:00", "12:00:00+02"))])
+    t.delete("v = 1")
+    [gone] = log.outcomes[-1].proposal.changes  # type: ignore[union-attr]
+    assert isinstance(gone, m.DeleteRow)
+    assert gone.key == {"at": "12:00:00+02", "n": str(large)}
+    assert t.scan(columns=["v"]).to_arrow().to_pylist() == [{"v": 0}]
+    t.restore(inserted.snapshot_id)
+    assert t.scan(columns=["v"]).count() == 2
+    t.upsert([{"at": "12:00:00+02", "n": str(large), "v": 3}, {"at": "12:00:00-02", "n": 1, "v": 4}])
+    assert sorted(t.scan(columns=["v"]).to_arrow()["v"].to_pylist()) == [0, 3, 4]
+
+
+def written(log: InMemoryCommitLog) -> list[m.Row]:
+    """The rows that the last commit wrote."""
+    proposal = log.outcomes[-1].proposal
+    assert proposal is not None
+    return [each.row for each in proposal.changes if isinstance(each, m.InsertRow | m.UpdateRow)]
 
 
 # --- nested values -----------------------------------------------------------------------------------------------------

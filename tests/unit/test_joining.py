@@ -725,13 +725,10 @@ def test_join_when_tables_have_no_primary_key_then_their_rows_are_told_and_links
     assert [(each["id"], each["x"]) for each in rows(late, "main.t")][-2:] == [(6, None), (7, "new")]
 
 
-@pytest.mark.parametrize("key", [(), ("id",)])
-def test_join_when_arrow_does_not_hold_what_rows_have_then_nothing_is_told_and_a_link_brings_them(
-    key: tuple[str, ...],
-) -> None:
+def test_join_when_arrow_does_not_hold_what_rows_have_then_nothing_is_told_and_a_link_brings_them() -> None:
     a, late = site("a", 0, window_snapshots=1), site("c", 3)
     with a.transaction() as tx:
-        tx.create_table("main.t", {"id": "int64", "at": "timetz"}, primary_key=key)
+        tx.create_table("main.t", {"id": "int64", "at": "timetz"})
         tx.create_table("main.empty", {"id": "int64", "at": "timetz"})
     with a.transaction() as tx:
         tx.insert_row("main.t", {"id": 1, "at": "12:00:00+02"})
@@ -744,6 +741,40 @@ def test_join_when_arrow_does_not_hold_what_rows_have_then_nothing_is_told_and_a
     Link(a, late).run(follow=False)
     [row] = [each.row for outcome in late.outcomes for each in changes_of(outcome) if isinstance(each, m.InsertRow)]
     assert row == {"id": 1, "at": "12:00:00+02"}
+
+
+def test_rows_that_arrow_does_not_hold_when_they_have_left_the_window_then_are_told_and_displaced_as_they_are() -> None:
+    a, late = site("a", 1, window_snapshots=1), site("c", 3, window_snapshots=1)
+    first, second = ({"id": 1, "at": at, "n": str(2**128 - 1)} for at in ("12:00:00+02", "12:00:00-05"))
+
+    def go_by(log: InMemoryCommitLog) -> None:
+        for _ in range(3):
+            with log.transaction() as tx:
+                tx.create_view(f"main.v{len(log.outcomes)}", "SELECT 1")
+
+    with a.transaction() as tx:
+        tx.create_table("main.t", {"id": "int64", "at": "timetz", "n": "uint128"}, primary_key=["id"])
+        tx.insert_row("main.t", first)
+    go_by(a)
+    Join(a, late).run()
+    assert [each.row for each in changes_of_all(late) if isinstance(each, m.InsertRow)] == [first]
+    for log, image in ((a, {**first, "n": 1}), (late, second)):
+        with log.transaction() as tx:
+            tx.update_row("main.t", {"id": 1}, image)
+    go_by(late)
+    Link(a, late).run(follow=False)
+    [outcome] = [each for each in late.outcomes if each.proposal and each.proposal.replicated and displaced_by(each)]
+    assert [each.row for each in displaced_by(outcome)] == [second]
+
+
+def displaced_by(outcome: m.Outcome) -> Sequence[m.DisplacedRow]:
+    return (
+        () if outcome.proposal is None or outcome.proposal.replicated is None else outcome.proposal.replicated.displaced
+    )
+
+
+def changes_of_all(log: InMemoryCommitLog) -> list[m.Change]:
+    return [change for outcome in log.outcomes for change in changes_of(outcome)]
 
 
 def changes_of(outcome: m.Outcome) -> Sequence[m.Change]:

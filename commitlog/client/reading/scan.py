@@ -16,7 +16,8 @@ from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.matching import Condition, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
 from commitlog.client.reading.stored_rows import stored_rows
-from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.arrow_schemas import arrow_schema, exact
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.filters import Excluded, Where, conditions
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
@@ -122,6 +123,14 @@ class Scan(Frames):
         """The rows as Arrow batches, of which only a few are in memory at a time."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
+    def images(self) -> Iterator[dict[str, Any]]:
+        """The rows as Python's values, to be written again or named by their keys; as text what Arrow does not hold as it is
+        (`exact`), of which tables with a primary key have nothing in files."""
+        stored = rows_as([exact(each) for each in self._columns], self._conditions, self._stored_values())
+        for batch in self._reader.batches(self._file_rows()):
+            yield from to_rows(batch, maps_as_pydicts="strict")
+        yield from to_rows(stored, maps_as_pydicts="strict")
+
     def count(self) -> int:
         """How many rows there are: without a filter what the catalog says, and no file is opened."""
         if not self._conditions:
@@ -176,19 +185,20 @@ class Scan(Frames):
     @cached_property
     def _stored(self) -> pa.Table:
         """The rows that are in no file; they are asked for before files are read, while the snapshot is there."""
+        return rows_as(self._columns, self._conditions, self._stored_values())
+
+    def _stored_values(self) -> Sequence[Any]:
         contents = self._contents
         among = {each.column.column_id: values for each in self._conditions if (values := each.stored())}
         with contents.at_once():
             contents.check_snapshot(self.snapshot_id)
             table_id = self._found.table.definition.table_id
-            rows = contents.rows_at(table_id, self.snapshot_id, among=among, limit=self._stored_max)
-        return rows_as(self._columns, self._conditions, rows)
+            return contents.rows_at(table_id, self.snapshot_id, among=among, limit=self._stored_max)
 
 
 def rows_as(columns: Sequence[Column], conditions: Sequence[Condition], rows: Sequence[Any]) -> pa.Table:
     """Rows that are in no file, as columns, without those that do not match."""
-    chosen = {column.column_id for column in columns}
-    hidden = {each.column.column_id: each.column for each in conditions if each.column.column_id not in chosen}
+    hidden = {each.column.column_id: each.column for each in conditions if each.column not in columns}
     found = stored_rows([*columns, *hidden.values()], rows)
     names = [str(at) for at in range(found.num_columns)]
     numbered = found.rename_columns(names)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
 from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import ColumnType, parse_type
 from commitlog.errors import DataFileError
 
 WHOLE_NUMBERS = pa.decimal128(38, 0)
@@ -34,6 +36,18 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
         DataFileError: a column is of a type that only DuckDB reads; the message names it.
     """
     return pa.schema([(column.name, arrow_type(column)) for column in columns])
+
+
+def exact(column: Column) -> Column:
+    """A column whose values are written again: as text what Arrow does not hold as it is, times of day with their zone and
+    whole numbers of 128 bits without a sign. So are fields inside."""
+    return column.replace(type=_exact_type(column.type), children=tuple(map(exact, column.children)))
+
+
+def _exact_type(data_type: ColumnType) -> ColumnType:
+    if data_type.name in ("timetz", "uint128"):
+        return parse_type("varchar")
+    return replace(data_type, fields=tuple((name, _exact_type(inner)) for name, inner in data_type.fields))
 
 
 def arrow_type(column: Column) -> pa.DataType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,6 @@ from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.matching import Condition, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, delete_positions
 from commitlog.client.reading.scan import Scan
-from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.certain_files import uncertain_files
@@ -81,9 +81,10 @@ class Deletion:
         names = definition.names_of(definition.primary_key)
         keys = Scan(self._contents, self._name, transaction.base_snapshot_id, where=self._where, columns=names)
         transaction.read(str(self._name), filter=self._where)
-        found = keys.to_arrow()
-        check_row_count(found.num_rows, self._settings.changes_max)
-        for key in to_rows(found):
+        most = self._settings.changes_max
+        found = list(islice(keys.images(), most + 1))
+        check_row_count(len(found) if len(found) <= most else keys.count(), most)
+        for key in found:
             transaction.delete_row(str(self._name), key)
 
     def _put(

@@ -9,6 +9,7 @@ from typing import Any
 from commitlog.client.access.contents import Contents
 from commitlog.client.arguments import checked_text, shown
 from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_value, scalar
@@ -82,8 +83,7 @@ class Upsert:
         Raises:
             TableNotFoundError: there is none of that name.
             DataFileError: the table has no key.
-            InvalidRequestError: a row lacks a column of the key or gives one twice, two rows have the same key, or a column
-                that is not given holds times of day with a zone.
+            InvalidRequestError: a row lacks a column of the key or gives one twice, or two rows have the same key.
         """
         found = self._contents.table_at(self._name.schema, self._name.name, transaction.base_snapshot_id)
         if found is None:
@@ -97,7 +97,6 @@ class Upsert:
         there = dict(self._there(definition, wanted, transaction.base_snapshot_id))
         for key, row in wanted.items():
             if key in there:
-                _check_zones(definition, {name: each for name, each in there[key].items() if name not in row})
                 transaction.update_row(table, _key_part(definition, row), {**there[key], **row})
             else:
                 transaction.insert_row(table, row)
@@ -122,10 +121,12 @@ class Upsert:
     def _there(
         self, definition: TableDefinition, wanted: Mapping[tuple[Any, ...], Mapping[str, Any]], at: int
     ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        first = definition.column_by_id(definition.primary_key[0]).name
-        values = {scalar(row[first]): None for row in wanted.values()}
-        scan = Scan(self._contents, self._name, at, where=[Predicate(first, FilterOp.IN, tuple(values))])
-        for row in to_rows(scan.to_arrow(), maps_as_pydicts="strict"):
+        first = definition.column_by_id(definition.primary_key[0])
+        values = {scalar(row[first.name]): None for row in wanted.values()}
+        # What Arrow does not hold no filter compares.
+        where = [Predicate(first.name, FilterOp.IN, tuple(values))] if exact(first) == first else None
+        scan = Scan(self._contents, self._name, at, where=where)
+        for row in scan.images():
             yield _key_of(definition, row), row
 
 
@@ -141,11 +142,9 @@ def put_by_key(
 
     Raises:
         InvalidRequestError: these are more than ``changes_max`` changes, which one commit takes, or rows take such values from
-            each other, which no order allows; or times of day with a zone are among what was read.
+            each other, which no order allows.
     """
     table = str(name)
-    for row in wanted:
-        _check_zones(definition, row)
     now = {_key_of(definition, row): row for row in there}
     then = {_key_of(definition, row): row for row in wanted}
     check_row_count(len(now | then), changes_max)
@@ -169,21 +168,6 @@ def put_by_key(
             transaction.update_row(table, _key_part(definition, now[key]), then[key])
         else:
             transaction.insert_row(table, then[key])
-
-
-def _check_zones(definition: TableDefinition, read: Mapping[str, Any]) -> None:
-    """See that what was read of a row can be written again.
-
-    Raises:
-        InvalidRequestError: it has times of day, of whose zones Arrow knows nothing.
-    """
-    for name, value in read.items():
-        column = definition.column(name)
-        if value is not None and any(each.type.name == "timetz" for each in column.walk()):
-            raise InvalidRequestError(
-                f"column {name} of table {definition.name} is a {column.type}, whose zones are not read here: write the row "
-                "anew with all its columns, by tx.update_row(...) or upsert"
-            )
 
 
 def _unique_values(definition: TableDefinition, row: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:

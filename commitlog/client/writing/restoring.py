@@ -9,6 +9,7 @@ from commitlog.client.reading.changes import AFTER, BEFORE, CHANGE, DELETE, INSE
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.row_diff import net_rows
 from commitlog.client.reading.rows_of_file import rows_left
+from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
@@ -61,9 +62,9 @@ class Restoration:
             self._put_files(transaction)
 
     def _put_rows(self, transaction: RowTransaction, definition: TableDefinition) -> None:
-        since = net_rows(
-            RowChanges(self._contents, self._name, self._snapshot_id, transaction.base_snapshot_id).to_arrow()
-        )
+        changes = RowChanges(self._contents, self._name, self._snapshot_id, transaction.base_snapshot_id)
+        changes.columns = tuple(map(exact, changes.columns))
+        since = net_rows(changes.to_arrow())
         if not since.num_rows:
             return
         kinds = since[CHANGE].to_pylist()

@@ -16,6 +16,7 @@ from commitlog.adoption.definitions import SourceTable
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.client.reading.stored_rows import stored_rows
+from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.values import row_of
 from commitlog.client.writing.keyed_rows import check_row_count
 from commitlog.domain import model as m
@@ -104,7 +105,8 @@ class KeyedRows:
         found = self._base.rows_in_no_file(self._table.table_id, row_ids, [column.column_id for column in self._key])
         if missing := set(row_ids) - found.keys():
             raise NotUnderstoodError(f"a change of row {min(missing)}, which was not there: read again and repeat")
-        keys = _as_text(stored_rows(self._key, list(found.values()))).to_pylist()
+        key = [exact(column) for column in self._key]
+        keys = _as_text(stored_rows(key, list(found.values()))).to_pylist()
         return {row_id: row_of(key) for row_id, key in zip(found, keys, strict=True)}
 
     # --- rows that come -----------------------------------------------------------------------------------------------
