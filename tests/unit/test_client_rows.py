@@ -18,11 +18,13 @@ import pytest
 
 from commitlog.client.access.memory_contents import MemoryContents
 from commitlog.client.reading.file_rows import FileReader
+from commitlog.client.reading.rows_of_file import rows_left
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.others_names import OF_SCANS, OF_TABLES
 from commitlog.client.writing.rows import Rows, rows_of
 from commitlog.domain import model as m
 from commitlog.domain.model import PartitionSpec
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import DataFileError, InvalidChangeError, InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
 
@@ -419,6 +421,17 @@ def test_delete_when_keys_have_zones_or_more_digits_than_arrow_then_the_right_ro
     assert t.scan(columns=["v"]).count() == 2
     t.upsert([{"at": "12:00:00+02", "n": str(large), "v": 3}, {"at": "12:00:00-02", "n": 1, "v": 4}])
     assert sorted(t.scan(columns=["v"]).to_arrow()["v"].to_pylist()) == [0, 3, 4]
+
+
+def test_scan_when_a_file_has_numbers_that_arrow_does_not_hold_then_says_so(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"n": "float64"})
+    log.table("t").append({"n": [1e39]})
+    [file], [column] = log.table("t").scan().files(), log.table("t").scan().definition.columns
+    reader = FileReader([column.replace(type=parse_type("int128"))], ())
+    with pytest.raises(DataFileError, match="cannot be read as the table's columns"):
+        list(reader.tables([rows_left(file)]))
 
 
 def written(log: InMemoryCommitLog) -> list[m.Row]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import FrozenBitMap64
 
@@ -75,10 +76,11 @@ def named(path: str | None) -> tuple[str, ...]:
 
 @contextmanager
 def there(path: str | None = None) -> Iterator[None]:
-    """Has a file that is gone told as that; without its path by what Arrow says of it.
+    """Has a file that is gone told as that, and one with values that its table's columns do not hold; without its path by what
+    Arrow says of it.
 
     Raises:
-        DataFileError: it is gone.
+        DataFileError: it is one of these.
     """
     try:
         yield
@@ -87,6 +89,10 @@ def there(path: str | None = None) -> Iterator[None]:
             f"the data file {path or error} is not there (any more): a snapshot that was expired cannot be read once "
             "`commitlog clean` has run"
         ) from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataFileError(
+            f"the data file {path or 'of a table'} cannot be read as the table's columns: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def wanted(rows: RowsOfFile, record_count: int) -> npt.NDArray[np.bool_]:
