@@ -25,6 +25,7 @@ from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
 from commitlog.client.access.log_access import OutcomeState
 from commitlog.client.outcomes import archive as archive_module
+from commitlog.client.outcomes import archive_files
 from commitlog.client.outcomes.archive import back_up
 from commitlog.config import Settings
 from commitlog.domain import model as m
@@ -541,7 +542,7 @@ def test_archive_when_outcomes_are_large_then_they_are_written_as_they_are_read_
     prepare(small)
     decide(small, 9)
     raw = [record.raw for record in archive_module.whole_history(small)]
-    monkeypatch.setattr(archive_module, "ROW_GROUP_BYTES", 2 * max(map(len, raw)))
+    monkeypatch.setattr(archive_files, "ROW_GROUP_BYTES", 2 * max(map(len, raw)))
     run(small, "archive", "--to", str(archive), "--range", RANGE)
     files = sorted(archive.rglob("*.parquet"))
     assert sorted(path for path in archive.rglob("*") if path.is_file()) == files
@@ -573,8 +574,8 @@ def test_backup_when_another_one_is_made_at_the_same_time_then_both_are_whole(
             backed_up.append(back_up(small, str(archive)).seq)
         return made(record)
 
-    made = archive_module._row
-    monkeypatch.setattr(archive_module, "_row", row)
+    made = archive_files._row
+    monkeypatch.setattr(archive_files, "_row", row)
     assert back_up(small, str(archive)).seq == 10
     assert backed_up == [0, 15]
     delete_topics(small, *topics_of(small.log)[:5])
@@ -637,7 +638,7 @@ def test_archive_when_its_disk_is_full_then_names_the_file_and_leaves_nothing_of
     prepare(small)
     decide(small, 5)
     with monkeypatch.context() as patched:
-        patched.setattr(archive_module, "_row", is_full)
+        patched.setattr(archive_files, "_row", is_full)
         failed = run(small, "backup", "--to", str(archive), "--range", RANGE, code=1).exception
     assert isinstance(failed, OSError)
     assert str(failed.filename).startswith(f"{archive}/snapshots=")

@@ -6,7 +6,8 @@ import dataclasses
 
 import click
 
-from commitlog.client.outcomes.archive import RANGE_SNAPSHOTS, ArchivedRange, archive, range_of
+from commitlog.client.outcomes.archive import archive, range_of
+from commitlog.client.outcomes.archive_files import RANGE_SNAPSHOTS, ArchivedRange
 from commitlog.config import Settings
 from commitlog.ops.cli.ages import read_age_ms
 from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
