@@ -17,11 +17,12 @@ from commitlog.domain.model.types import fold, quote
 
 PLACEHOLDER = "commitlog_dropped_{}"
 _ASIDE = "commitlog_renamed_{}"
-_SQL_TYPES = {
+SQL_TYPES = {
     "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
     "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
     "float32": "FLOAT", "float64": "DOUBLE",
 }  # fmt: skip
+"""The names that DuckDB has for types, where they are not those of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class SourceColumn:
                 return f"{self.children[0].sql_type}[]"
             case "map":
                 return f"MAP({self.children[0].sql_type}, {self.children[1].sql_type})"
-        return _SQL_TYPES.get(self.type_name, self.type_name.upper())
+        return SQL_TYPES.get(self.type_name, self.type_name.upper())
 
     def ids(self) -> Iterator[int]:
         """Its id, then those of its fields, depth first."""

@@ -16,9 +16,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from commitlog.adoption.definitions import SQL_TYPES
+from commitlog.adoption.source import quoted, text
 from commitlog.catalog.connecting import plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
-from commitlog.client.reading.duckdb_client import attach, open_duckdb, quoted
+from commitlog.client.reading.duckdb_client import attach, open_duckdb
 from commitlog.config import without_password
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import INTEGER_BITS, ColumnType, parse_type
@@ -80,11 +82,6 @@ _TYPES = {
     ExportFormat.SQLITE: {"i": "BIGINT", "s": "VARCHAR", "b": "BIGINT", "t": "VARCHAR", "u": "VARCHAR"},
     ExportFormat.DUCKDB: {"i": "BIGINT", "s": "VARCHAR", "b": "BOOLEAN", "t": "TIMESTAMP WITH TIME ZONE", "u": "UUID"},
 }
-_DUCKDB_NAMES = {
-    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
-    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
-    "float32": "FLOAT", "float64": "DOUBLE", "timetz": "TIME WITH TIME ZONE", "timestamptz": "TIMESTAMP WITH TIME ZONE",
-}  # fmt: skip
 _SQLITE_INTEGERS = {"boolean"} | INTEGER_BITS.keys() - {"uint64", "int128", "uint128"}
 
 
@@ -145,7 +142,7 @@ def export_catalog(
         with open_duckdb("postgres_scanner", "sqlite_scanner") as conn:
             attach(conn, database_url, "", "live (TYPE postgres, READ_ONLY)")
             try:
-                conn.execute(f"ATTACH '{quoted(str(part))}' AS frozen (TYPE {form})")
+                conn.execute(f"ATTACH {text(str(part))} AS frozen (TYPE {form})")
                 conn.execute("SET TimeZone = 'UTC'")
                 conn.execute("BEGIN")
                 freezing = _Freezing(conn, form, snapshot_id, on_progress)
@@ -176,7 +173,7 @@ class _Freezing:
         self._tables = 0
         self.form = form
         schema = self._select("SELECT * FROM postgres_query('live', 'SELECT current_schema()::text')")[0][0]
-        self.live = f"live.{_name(schema)}"
+        self.live = f"live.{quoted(schema)}"
         floor, head, found = self._select(
             f"SELECT min(snapshot_id), max(snapshot_id), count(*) FILTER (WHERE snapshot_id = ?) "
             f"FROM {self.live}.ducklake_snapshot",
@@ -217,7 +214,7 @@ class _Freezing:
             column, code = item.split(":")
             made = _TYPES[self.form][code[0]]
             columns[column] = made + (" PRIMARY KEY" if "!" in code else " NOT NULL" if "+" in code else "")
-            value = self._ended() if column == "end_snapshot" else f"x.{_name(column)}"
+            value = self._ended() if column == "end_snapshot" else f"x.{quoted(column)}"
             values.append(f"CAST({value} AS {made})")
         self._copy(f"ducklake_{table}", columns, values, limit)
 
@@ -225,10 +222,10 @@ class _Freezing:
         return f"CASE WHEN x.end_snapshot <= {self.snapshot_id} THEN x.end_snapshot END"
 
     def _copy(self, name: str, columns: dict[str, str], values: list[str], limit: str) -> None:
-        made = ", ".join(f"{_name(column)} {sql_type}" for column, sql_type in columns.items())
-        self.conn.execute(f"CREATE TABLE frozen.{_name(name)} ({made})")
+        made = ", ".join(f"{quoted(column)} {sql_type}" for column, sql_type in columns.items())
+        self.conn.execute(f"CREATE TABLE frozen.{quoted(name)} ({made})")
         self.conn.execute(
-            f"INSERT INTO frozen.{_name(name)} SELECT {', '.join(values)} FROM {self.live}.{_name(name)} x "
+            f"INSERT INTO frozen.{quoted(name)} SELECT {', '.join(values)} FROM {self.live}.{quoted(name)} x "
             f"WHERE {limit.format(n=self.snapshot_id)}"
         )
         self._tables += 1
@@ -238,7 +235,7 @@ class _Freezing:
         columns = {"row_id": "BIGINT", "begin_snapshot": "BIGINT", "end_snapshot": "BIGINT"}
         values = ["x.row_id", "x.begin_snapshot", self._ended()]
         for column in self._columns_at(table_id, schema_version):
-            value = f"x.{_name(column.name)}"
+            value = f"x.{quoted(column.name)}"
             if column.type.name in ("varchar", "json"):
                 value = f"decode({value})"
             data_type = _inlined_type(self.form, column.type)
@@ -306,10 +303,6 @@ class _Freezing:
         return copied
 
 
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _inlined_type(form: ExportFormat, data_type: ColumnType) -> str:
     """The type of a column of an inlined data table, as the stock client makes it in such a file (measured)."""
     if form is ExportFormat.DUCKDB:
@@ -323,10 +316,10 @@ def _duckdb_type(data_type: ColumnType) -> str:
     match data_type.name:
         case "struct":
             return (
-                "STRUCT(" + ", ".join(f"{_name(name)} {_duckdb_type(inner)}" for name, inner in data_type.fields) + ")"
+                "STRUCT(" + ", ".join(f"{quoted(name)} {_duckdb_type(inner)}" for name, inner in data_type.fields) + ")"
             )
         case "list":
             return _duckdb_type(data_type.fields[0][1]) + "[]"
         case "map":
             return f"MAP({_duckdb_type(data_type.fields[0][1])}, {_duckdb_type(data_type.fields[1][1])})"
-    return _DUCKDB_NAMES.get(data_type.name, data_type.catalog_name.upper())
+    return SQL_TYPES.get(data_type.name, data_type.catalog_name.upper())
