@@ -33,7 +33,7 @@ class ProposalLines:
         self.problem: MalformedRecordError | None = None
         """What is wrong with the line at which sending has ended."""
 
-    def submitted_to(self, log: CommitLog, *, timeout_ms: int | None = None) -> Iterator[Answer]:
+    def submitted_to(self, log: CommitLog, *, timeout_ms: int | None) -> Iterator[Answer]:
         """Send them and yield their answers, in order."""
         for is_based, proposals in groupby(self._read(), key=lambda each: each.base_snapshot_id != _UNBASED):
             if is_based:

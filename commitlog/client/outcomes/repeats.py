@@ -42,7 +42,7 @@ class _Bounds:
     nulls: int | None
 
 
-def check_repeat(first: m.Proposal, again: m.Proposal, *, snapshot_id: int | None = None) -> None:
+def check_repeat(first: m.Proposal, again: m.Proposal, *, snapshot_id: int | None) -> None:
     """See that a proposal that was answered as a repeat can be the same write as the one that was decided.
 
     Args:

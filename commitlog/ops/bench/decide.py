@@ -111,7 +111,7 @@ class DecideBench:
 
 
 def run_decide_bench(
-    histories: Sequence[int], ages: Sequence[int], appends: int, *, say: Callable[[str], None] = lambda _: None
+    histories: Sequence[int], ages: Sequence[int], appends: int, *, say: Callable[[str], None]
 ) -> DecideBench:
     """Measure decisions at every history and age of the base, and reads with a filter so many appends after theirs.
 

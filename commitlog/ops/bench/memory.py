@@ -48,7 +48,7 @@ class Weight:
         return {**dataclasses.asdict(self), "goals": [goal.as_dict() for goal in self.goals()]}
 
 
-def run_memory_bench(files: int, rates: Sequence[int], *, say: Say = lambda line: None) -> list[Weight]:
+def run_memory_bench(files: int, rates: Sequence[int], *, say: Say) -> list[Weight]:
     """Weigh a state of so many files at each rate, in proposals a second."""
     weights = []
     for rate in rates:

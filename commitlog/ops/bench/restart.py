@@ -69,9 +69,7 @@ class RestartBench:
         return {**dataclasses.asdict(self), "goals": [goal.as_dict() for goal in self.goals()]}
 
 
-def run_restart_bench(
-    settings: Settings, *, outcomes: int, repetitions: int, say: Say = lambda line: None
-) -> RestartBench:
+def run_restart_bench(settings: Settings, *, outcomes: int, repetitions: int, say: Say) -> RestartBench:
     """Measure in a home of its own, which is removed afterwards.
 
     Args:

@@ -61,7 +61,7 @@ class TakeoverBench:
         return {**dataclasses.asdict(self), "p50_ms": self.p50_ms, "p99_ms": self.p99_ms}
 
 
-def run_takeover_bench(settings: Settings, *, times: int, way: str, say: Say = lambda line: None) -> TakeoverBench:
+def run_takeover_bench(settings: Settings, *, times: int, way: str, say: Say) -> TakeoverBench:
     """Measure in a home of its own, which is removed afterwards.
 
     Args:

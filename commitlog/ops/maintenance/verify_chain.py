@@ -49,10 +49,10 @@ class ChainReport:
 def verify_chain(
     settings: Settings,
     *,
-    archive: str | None = None,
-    catalog: bool = True,
-    expected: Witness | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    archive: str | None,
+    catalog: bool,
+    expected: Witness | None,
+    on_progress: Callable[[int, int], None],
 ) -> ChainReport:
     """Walk through the log's results.
 

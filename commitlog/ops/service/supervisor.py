@@ -76,7 +76,7 @@ RELAY = Service("relay", ("relay",))
 _PAGE_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 
-def installed_services(*, standby: bool = False) -> tuple[Service, ...]:
+def installed_services(*, standby: bool) -> tuple[Service, ...]:
     """What `serve` and `up` run: the gateway too, and the web page where its extra is installed.
 
     standby: the sequencer waits until the active one is not heard any more. A projector waits for its turn anyhow, and a

@@ -99,10 +99,10 @@ def run_torture(
     *,
     faults: int,
     seed: int,
-    seconds: float | None = None,
+    seconds: float | None,
     pause_s_max: float = PAUSE_S_MAX,
     mostly: Collection[str] = (),
-    say: Say = lambda line: None,
+    say: Say,
 ) -> Torture:
     """Torture a service in a home of its own, which is removed afterwards if all was well.
 

@@ -53,7 +53,7 @@ def outcomes(spark: SparkSession, *, log: CommitLog | None = None) -> DataFrame:
     return _in_ranges(spark, settings, None, lambda part: batches(sent, part), OUTCOMES)
 
 
-def raw_records(spark: SparkSession, log: CommitLog, archived: str | None = None) -> DataFrame:
+def raw_records(spark: SparkSession, log: CommitLog, archived: str | None) -> DataFrame:
     """Every accepted record of the results, genesis and outcomes, as its own bytes (`raw`), with those of the takeovers
     right before it (`takeovers`).
 

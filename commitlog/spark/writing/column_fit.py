@@ -105,7 +105,7 @@ def _expressions(
     )
 
 
-def conform(df: DataFrame, table: TableDefinition, *, ignored: Collection[str] = ()) -> DataFrame:
+def conform(df: DataFrame, table: TableDefinition, *, ignored: Collection[str]) -> DataFrame:
     """``df`` with those of the table's columns that it has, as their types; behind them those ``ignored``, as they are.
 
     Raises:
