@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
 from commitlog.client.access.log_access import GroupPosition
-from commitlog.client.tables.names import parse_table_name
+from commitlog.client.tables.names import folded, parse_table_name
 from commitlog.domain.model import Outcome
 
 
@@ -81,7 +81,7 @@ def changes_one_of(tables: Iterable[str] | None) -> Callable[[Outcome], bool]:
     """
     if tables is None:
         return lambda _: True
-    from commitlog.client.access.history_entries import folded, schemas_dropped, tables_of
+    from commitlog.client.access.history_entries import schemas_dropped, tables_of
 
     wanted = {folded(parse_table_name(each)) for each in tables}
     schemas = {schema for schema, _ in wanted}

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.catalog.snapshot_diff import Named
+from commitlog.client.tables.names import folded
 from commitlog.domain import model as m
 from commitlog.domain.model.named import named_by
 from commitlog.domain.model.types import fold
@@ -27,11 +28,6 @@ def is_asked(entry: HistoryEntry, asked: HistoryFilter) -> bool:
         and (asked.snapshot_id is None or entry.snapshot_id == asked.snapshot_id)
         and (asked.table is None or folded(asked.table) in map(folded, entry.tables))
     )
-
-
-def folded(named: tuple[str, str]) -> tuple[str, str]:
-    """A name by which tables are compared."""
-    return fold(named[0]), fold(named[1])
 
 
 def entry_of(outcome: m.Outcome) -> HistoryEntry:

@@ -11,11 +11,10 @@ from typing import TypeAlias
 
 from commitlog.client.files.outside import stays_outside
 from commitlog.client.files.places import normal_path
-from commitlog.client.tables.names import TableName
+from commitlog.client.tables.names import TableName, folded
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import FOREIGN_PATHS
-from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 
 PathKey: TypeAlias = tuple[str, ...]
@@ -46,7 +45,7 @@ def check_paths(
                 f"the path {file.path!r} is not in its plain form: write it relative to the folder of table {name}, without "
                 "empty parts, . and .."
             )
-        key = (fold(name.schema), fold(name.name), file.path) if file.path_is_relative else (normal_path(file.path),)
+        key = (*folded(name), file.path) if file.path_is_relative else (normal_path(file.path),)
         if key in seen:
             raise DataFileError(f"{file.path} is named twice in this transaction: its rows would be there twice")
         seen.add(key)

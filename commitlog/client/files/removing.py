@@ -10,9 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from commitlog.client.files.places import filesystem_of, normal_path
-from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.names import TableName, folded, parse_table_name
 from commitlog.domain.model import Append, Change, Compact, DataFile, Delete, DeleteFile, Flush, Proposal
-from commitlog.domain.model.types import fold
 
 _logger = logging.getLogger("commitlog.lake")
 
@@ -39,18 +38,14 @@ def unlisted(table_paths: Mapping[str, str], paths: Iterable[str], first: Propos
     """
     if first is None:
         return []
-    roots = {_folded(parse_table_name(name)): path for name, path in table_paths.items()}
+    roots = {folded(parse_table_name(name)): path for name, path in table_paths.items()}
     named = {path for change in first.changes for path in _places(change, roots)}
     return [path for path in paths if normal_path(path) not in named]
 
 
-def _folded(name: TableName) -> tuple[str, str]:
-    return fold(name.schema), fold(name.name)
-
-
-def _places(change: Change, roots: Mapping[tuple[str, str], str]) -> list[str]:
+def _places(change: Change, roots: Mapping[TableName, str]) -> list[str]:
     if not isinstance(change, Append | Compact | Flush | Delete):
         return []
     files: Sequence[DataFile | DeleteFile] = change.delete_files if isinstance(change, Delete) else change.files
-    root = normal_path(roots.get(_folded(TableName(change.schema, change.table)), "")).rstrip("/")
+    root = normal_path(roots.get(folded((change.schema, change.table)), "")).rstrip("/")
     return [f"{root}/{file.path}" if file.path_is_relative else normal_path(file.path) for file in files]

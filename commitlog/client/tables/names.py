@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from commitlog.client.arguments import checked_text
+from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError
 
 DEFAULT_SCHEMA = "main"
@@ -23,6 +24,11 @@ class TableName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{quote_part(self.schema)}.{quote_part(self.name)}"
+
+
+def folded(named: tuple[str, str]) -> TableName:
+    """A schema and a name in it, as tables are compared by them."""
+    return TableName(fold(named[0]), fold(named[1]))
 
 
 def parse_table_name(text: str) -> TableName:

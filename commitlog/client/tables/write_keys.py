@@ -6,9 +6,8 @@ import re
 from typing import Any, NamedTuple
 
 from commitlog.client.arguments import shown
-from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.names import folded, parse_table_name
 from commitlog.domain.model.texts import check_text
-from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError
 
 _NUMBERED = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)
@@ -40,8 +39,7 @@ def parse_key(key: Any) -> WriteKey:
 
 def writer_to_table(writer_id: str, table: str) -> str:
     """The writer of a key's part for one table: a name that people choose for a load may be that of each table's part of it."""
-    name = parse_table_name(table)
-    return f"{writer_id}@{TableName(fold(name.schema), fold(name.name))}"
+    return f"{writer_id}@{folded(parse_table_name(table))}"
 
 
 def key_of(write: WriteKey) -> str:
