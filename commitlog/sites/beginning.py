@@ -15,7 +15,7 @@ from typing import NamedTuple
 from commitlog.client import CommitLog
 from commitlog.client.ids import id_at
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import REPLICATED, TableDefinition
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.errors import ConfigurationError, SiteWentBackError, SnapshotNotFoundError
 from commitlog.sites.contents_there import same_but_for_files
@@ -218,7 +218,7 @@ def _is_left(log: CommitLog, name: tuple[str, str], snapshots: Sequence[int]) ->
     at_last = log.access.table_at(*name, newest)
     if at_first is None or at_last is None or at_first.definition.table_id != at_last.definition.table_id:
         return False
-    return all(each.definition.properties.get(REPLICATED) == "false" for each in (at_first, at_last))
+    return not at_first.definition.is_replicated and not at_last.definition.is_replicated
 
 
 def _own(log: CommitLog, first: int, last: int) -> Iterator[_Own]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from commitlog.client import CommitLog
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import REPLICATED, EndedColumn, TableDefinition
+from commitlog.domain.model.definitions import EndedColumn, TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.sites.kept import maker_of
 
@@ -141,7 +141,7 @@ class Bindings:
         if found is None:
             head = self._target.head_snapshot_id()
             table = self._table(name, head)
-            is_left = table is not None and table.properties.get(REPLICATED) == "false"
+            is_left = table is not None and not table.is_replicated
             found = self._now[name] = _Now(head, _names(table), set(), is_left, {})
         return found
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.defining import define
-from commitlog.domain.model.definitions import REPLICATED, TableDefinition
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import default_in_row
 from commitlog.domain.model.types import fold
@@ -99,7 +99,7 @@ class Source:
         elif isinstance(change, m.AlterTable) and not effect.skipped:
             self._alter(change, effect, of_properties=False)
         table = None if effect.object_id is None else self._tables.get(effect.object_id)
-        return None if table is None or table.properties.get(REPLICATED) == "false" else table
+        return table if table is not None and table.is_replicated else None
 
     def _add_table(self, change: m.CreateTable, effect: m.Effect) -> None:
         assert effect.object_id is not None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import REPLICATED, ForeignKey, TableDefinition
+from commitlog.domain.model.definitions import ForeignKey, TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import conformed_row
 from commitlog.domain.state.index import SequencerState, TableState
@@ -76,7 +76,7 @@ def _replicated(name: str, tick: int, told: dict[str, int], priorities: Mapping[
 def replicated_tables(state: SequencerState) -> Iterator[TableState]:
     """The tables that links bring, what is referred to before what refers to it."""
     for _, table in sorted(state.tables.items()):
-        if table.dropped_at is None and table.definition.properties.get(REPLICATED) != "false":
+        if table.dropped_at is None and table.definition.is_replicated:
             yield table
 
 

@@ -18,7 +18,7 @@ from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.defining import define, inlining_problem, reference
-from commitlog.domain.model.definitions import REPLICATED, Column, TableDefinition
+from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED, fold
 
 _END = sql.SQL("UPDATE {table} SET end_snapshot = %s WHERE {key} = %s AND end_snapshot IS NULL")
@@ -237,7 +237,7 @@ class ObjectProjection:
             self._end("partition_info", "table_id", table_id)
             self._add_partitioning(after)
             self._cover_buckets(after)
-        if _is_left(after) and not _is_left(before):
+        if before.is_replicated and not after.is_replicated:
             self.tracker.table(table_id).left_since = self.snapshot_id
         commented = self._write_comments(before, after)
         if ended or added or repartitioned:
@@ -305,10 +305,6 @@ class ObjectProjection:
 def quoted_in_changes(*names: str) -> str:
     """A name, with that of its schema before it, as ``changes_made`` has it."""
     return ".".join(['"' + name.replace('"', '""') + '"' for name in names])
-
-
-def _is_left(definition: TableDefinition) -> bool:
-    return definition.properties.get(REPLICATED) == "false"
 
 
 def _column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:

@@ -206,7 +206,7 @@ def _set_property(altering: _Altering, step: Alteration) -> None:
     assert step.key is not None
     check_property(step.key, step.value)
     table = altering.table
-    if step.key == REPLICATED and table.properties.get(REPLICATED) == "false" != step.value:
+    if step.key == REPLICATED and not table.is_replicated and step.value != "false":
         if altering.came:
             return
         raise InvalidChangeError(

@@ -223,6 +223,11 @@ class TableDefinition(Record):
         """Whether rows are judged one by one (rules.md 5)."""
         return bool(self.primary_key)
 
+    @property
+    def is_replicated(self) -> bool:
+        """Whether links bring it to other sites, and from there (rules.md 6)."""
+        return self.properties.get(REPLICATED) != "false"
+
     def column(self, name: str) -> Column:
         """Return the top-level column of that name, or raise InvalidChangeError naming the table's columns."""
         column = self.by_name.get(fold(name))
