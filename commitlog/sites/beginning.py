@@ -52,6 +52,11 @@ def nodes_of(source: CommitLog, target: CommitLog) -> tuple[Node, Node]:
     return nodes
 
 
+def next_ticks(log: CommitLog) -> dict[str, int]:
+    """Of each other node the tick before which a log has taken over its snapshots."""
+    return {name: known.tick for name, known in log.access.digest().items()}
+
+
 def open_writer(target: CommitLog, writer_id: str) -> int:
     """By which epoch a writer brings something to a target from now on; whoever was that writer before is fenced."""
     # The clock of the target's log may be hours from this one, and does not take an id from the future.

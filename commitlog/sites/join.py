@@ -26,6 +26,7 @@ from commitlog.sites.beginning import (
     begun_join,
     check_joined,
     next_tick_after,
+    next_ticks,
     nodes_of,
     open_writer,
     writer_id_of,
@@ -57,7 +58,7 @@ class Join:
         self._source, self._target = source, target
         self._node, new = nodes_of(source, target)
         begun = begun_join(target)
-        self._known = {name: known.tick for name, known in target.access.digest().items()}
+        self._known = next_ticks(target)
         if begun is not None and begun.source != self._node.name:
             check_joined(target)  # It says who goes on.
         if begun is None and self._known:

@@ -25,7 +25,7 @@ from commitlog.errors import (
     ResultsTrimmedError,
     SiteAwayTooLongError,
 )
-from commitlog.sites.beginning import Last, check_joined, nodes_of, open_writer, passed_by, writer_id_of
+from commitlog.sites.beginning import Last, check_joined, next_ticks, nodes_of, open_writer, passed_by, writer_id_of
 from commitlog.sites.contents_there import ContentsThere
 from commitlog.sites.forwarding import Forwarded, Source
 from commitlog.sites.proposing import id_for, in_runs, propose_ahead, propose_alone
@@ -85,7 +85,7 @@ class Link:
         self._writer_id = writer_id_of(source_node.name)
         self._epoch = open_writer(target, self._writer_id)
         # What an earlier link still had on its way was decided before this one's epoch was given.
-        self._known = {name: known.tick for name, known in target.access.digest().items()}
+        self._known = next_ticks(target)
         self._base = target.wait_for_snapshot()
         next_tick = self._known.get(source_node.name, 0)
         last = Last.of(target, self._target_node.name, source_node.name, next_tick)
@@ -140,9 +140,8 @@ class Link:
         there was something."""
         progress, passed = self.progress, None
         if progress.seq < trimmed.seq:
-            known = {name: known.tick for name, known in self._target.access.digest().items()}
             seqs = progress.seq + 1, trimmed.seq
-            passed = passed_by(self._source, self._source_node, known, progress.target, seqs)
+            passed = passed_by(self._source, self._source_node, next_ticks(self._target), progress.target, seqs)
         if passed is None:
             raise SiteAwayTooLongError(progress.source, progress.target, progress.snapshot_id) from trimmed
         self._forwarding = passed.forwarding
