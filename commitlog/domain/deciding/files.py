@@ -22,11 +22,7 @@ _NO_POSITIONS = FrozenBitMap64()
 
 def append(plan: Plan, change: m.Append, index: int) -> Planned:
     """New files for a table."""
-    table = plan.names.table(change.schema, change.table)
-    if table.definition.keyed:
-        raise InvalidChangeError(
-            m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes row changes and FLUSH, no APPEND"
-        )
+    table = _of_files(plan, change, takes="row changes and FLUSH")
     if not change.files:
         raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "APPEND without files: nothing to commit")
     start = plan.ids.rows(table, check_data_files(plan, table, change.files))
@@ -38,11 +34,7 @@ def append(plan: Plan, change: m.Append, index: int) -> Planned:
 
 def delete(plan: Plan, change: m.Delete, index: int) -> Planned:
     """Rows of files that are there go: by position, by a delete file, or with their file."""
-    table = plan.names.table(change.schema, change.table)
-    if table.definition.keyed:
-        raise InvalidChangeError(
-            m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes DELETE_ROW, no DELETE"
-        )
+    table = _of_files(plan, change, takes="DELETE_ROW")
     touched: dict[int, AbstractBitMap64 | None] = {}
     for given in change.positions:
         plan.bounds.name_data_file(given.data_file_id)
@@ -65,11 +57,7 @@ def delete(plan: Plan, change: m.Delete, index: int) -> Planned:
 
 def compact(plan: Plan, change: m.Compact, index: int) -> Planned:
     """New files take the place of some that are there, with the same live rows."""
-    table = plan.names.table(change.schema, change.table)
-    if table.definition.keyed:
-        raise InvalidChangeError(
-            m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes FLUSH, no COMPACT"
-        )
+    table = _of_files(plan, change, takes="FLUSH")
     if not change.replaced:
         raise InvalidChangeError(m.InvalidCode.NOTHING_TO_COMMIT, "COMPACT of no file: nothing to commit")
     live_rows = 0
@@ -103,7 +91,17 @@ def compact(plan: Plan, change: m.Compact, index: int) -> Planned:
     return m.Effect(table.table_id), footprint
 
 
-# --- files that are there ---------------------------------------------------------------------------------------------
+# --- tables and files that are there ----------------------------------------------------------------------------------
+
+
+def _of_files(plan: Plan, change: m.Append | m.Delete | m.Compact, *, takes: str) -> TableState:
+    """The table that a change names; InvalidChangeError where that is keyed, and ``takes`` other changes."""
+    table = plan.names.table(change.schema, change.table)
+    if table.definition.keyed:
+        raise InvalidChangeError(
+            m.InvalidCode.TABLE_KEYED, f"table {quoted(table.name)} is keyed: it takes {takes}, no {change.kind}"
+        )
+    return table
 
 
 def _is_live(plan: Plan, table: TableState, data_file_id: int) -> bool:
