@@ -12,7 +12,7 @@ from typing import Any, LiteralString, TypeAlias
 
 from psycopg import sql
 
-from commitlog.domain.deciding.proofs import Readings, has_zone, is_vacuous, readings
+from commitlog.domain.deciding.proofs import CUT_LENGTH_MIN, Readings, has_zone, is_vacuous, readings
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.definitions import Column, TableDefinition
@@ -22,6 +22,7 @@ _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"
 _MOMENT = r"^\d{4}-\d{2}-\d{2} .*\d\+00$"
 """A moment as the log's writers store it; other clients store those of their own zone, which do not sort as text."""
+_AS_NUMBERS = frozenset({*INTEGER_BITS, *FLOATS, "decimal"})
 _AS_TEXT = frozenset({"varchar", "date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
 _RUNS_MAX = 256
 """PostgreSQL takes 65,535 parameters, and each of these is compared with the bounds of each file."""
@@ -48,8 +49,6 @@ _AS_BOOLEAN = sql.SQL("({bound} IN ('true', 'false') AND ({bound} = 'true') {ope
 _OF_TEXT = sql.SQL('({bound} COLLATE "C" {operator} %s COLLATE "C")')
 _OF_DAY = sql.SQL("({bound} ~ {form} AND {compared})")
 _UNCUT = sql.SQL("({proof} AND (octet_length({bound}) < {length} OR NOT starts_with(%s, {bound})))")
-_CUT_LENGTH_MIN = 8
-"""Writers cut long bounds of text; a maximum of at least so many bytes may be the beginning of a longer value."""
 
 
 def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple[sql.Composable, list[Any]]:
@@ -178,7 +177,7 @@ class _Side:
 
     def _order(self, literal: str) -> Any:
         """What sorts literals as they are compared: as numbers or as text."""
-        return literal if self.column.type.name in _AS_TEXT or self.column.type.name == "boolean" else Decimal(literal)
+        return Decimal(literal) if self.column.type.name in _AS_NUMBERS else literal
 
     def below(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is below (or at) the lower bound."""
@@ -197,14 +196,14 @@ class _Side:
         if self.column.type.name in FLOATS:
             return sql.SQL("(s.contains_nan IS FALSE AND {})").format(proof), parameters
         if self.column.type.name == "varchar":
-            return _UNCUT.format(proof=proof, bound=self.high, length=_CUT_LENGTH_MIN), [*parameters, text]
+            return _UNCUT.format(proof=proof, bound=self.high, length=CUT_LENGTH_MIN), [*parameters, text]
         return proof, parameters
 
     def _compared(self, bound: sql.Composable, operator: LiteralString) -> sql.Composable:
         name = self.column.type.name
         if name == "float32":
             return _AS_FLOAT32.format(bound=bound, form=_NUMBER, operator=sql.SQL(operator))
-        if name in INTEGER_BITS or name in FLOATS or name == "decimal":
+        if name in _AS_NUMBERS:
             return _AS_NUMBER.format(bound=bound, form=_NUMBER, operator=sql.SQL(operator))
         if name == "boolean":
             return _AS_BOOLEAN.format(bound=bound, operator=sql.SQL(operator))
@@ -216,8 +215,7 @@ class _Side:
         """The literal as DuckLake writes a bound, as its least or greatest reading; None when it proves nothing."""
         data_type = self.column.type
         name = data_type.name
-        numeric = name in INTEGER_BITS or name in FLOATS or name == "decimal"
-        if value is None or not (numeric or name in _AS_TEXT or name == "boolean"):
+        if value is None or not (name in _AS_NUMBERS or name in _AS_TEXT or name == "boolean"):
             return None
         if isinstance(value, bool) != (name == "boolean"):
             return None
@@ -229,7 +227,7 @@ class _Side:
                 # A filter's decimals are texts, which engines read as the column's type or as a double.
                 number = float(value) if isinstance(value, str) else value
                 return _number_text(readings(data_type, number), is_least=is_least)
-            if numeric and not isinstance(value, str):
+            if name in _AS_NUMBERS and not isinstance(value, str):
                 return str(value) if value == value and abs(value) != float("inf") else None
             text = value_text(data_type, canonical_value(data_type, value))
         except ValueError:

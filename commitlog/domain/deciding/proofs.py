@@ -29,7 +29,7 @@ from commitlog.domain.model.types import (
 _COMPARED_AS_TEXT = frozenset({"varchar", "uuid"})
 _COMPARED_AS_TIME = frozenset({"date", "time", *TIMESTAMPS})
 _ZONED = re.compile(r":\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$")
-_CUT_LENGTH_MIN = 8
+CUT_LENGTH_MIN = 8
 """No known writer cuts text bounds shorter than this many bytes; a longer maximum may be a prefix of the real one."""
 
 
@@ -221,7 +221,7 @@ def _above(literal: Readings | None, high: Comparable | None, exact: bool) -> bo
 
 def may_be_cut(high: Comparable | None) -> bool:
     """Whether a maximum may be the beginning of a longer one."""
-    return isinstance(high, str) and len(high.encode("utf-8", "replace")) >= _CUT_LENGTH_MIN
+    return isinstance(high, str) and len(high.encode("utf-8", "replace")) >= CUT_LENGTH_MIN
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
