@@ -7,7 +7,7 @@ about what is still on its way. All checks look at one SQL snapshot, and none of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, LiteralString, TypeAlias
 from uuid import UUID
@@ -121,7 +121,6 @@ class CheckedCatalog:
     applied_seq: int
     applied_hash: bytes
     now_ms: int
-    _deleted: dict[int, dict[int, int]] = field(default_factory=dict)
 
     @property
     def state(self) -> SequencerState:
