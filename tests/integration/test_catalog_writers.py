@@ -19,7 +19,7 @@ import pytest
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
-from commitlog.catalog.projecting.snapshots import project
+from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.errors import DataFileError
 from commitlog.testing import InMemoryCommitLog
@@ -88,7 +88,7 @@ def test_files_of_every_writer_then_the_stock_client_reads_their_rows(database_u
     with psycopg.connect(database_url) as conn:
         mark_projector(conn)
         create_catalog(conn, log_id=bytes(16), data_path=f"{tmp_path}/", created_at=datetime(2024, 1, 1, tzinfo=UTC))
-        project(conn, outcomes, log_id=bytes(16))
+        Projection(conn, log_id=bytes(16)).project(outcomes)
     with open_lake(database_url) as lake:
         found = lake.execute("SELECT * FROM t ORDER BY id").fetchall()
         assert lake.execute("SELECT count(*) FROM t WHERE isnan(x)").fetchone() == (len(WRITERS),)

@@ -39,19 +39,11 @@ _NAME_NODE = sql.SQL("INSERT INTO {own}.own_node VALUES (1, %s, %s) ON CONFLICT 
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def project(
-    conn: Connection,
-    outcomes: Sequence[m.Outcome],
-    *,
-    log_id: bytes,
-    decode_statistics: StatisticsDecoder | None = None,
-) -> None:
-    """Project outcomes that follow what the catalog holds; the caller owns the SQL transaction."""
-    Projection(conn, log_id=log_id, decode_statistics=decode_statistics).project(outcomes)
-
-
 class Projection:
-    """Projects batch after batch, keeping in memory what it knows of the tables; throw it away when a batch fails."""
+    """Projects batch after batch of outcomes that follow what the catalog holds; the caller owns the SQL transactions.
+
+    It keeps in memory what it knows of the tables: throw it away when a batch fails.
+    """
 
     def __init__(
         self,

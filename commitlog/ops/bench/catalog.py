@@ -21,7 +21,7 @@ from psycopg import sql
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.migrations import create_catalog
-from commitlog.catalog.projecting.snapshots import project
+from commitlog.catalog.projecting.snapshots import Projection
 from commitlog.catalog.queries import Catalog
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
@@ -93,7 +93,7 @@ def _make(conn: Connection, files: int, tables: int, *, compacted: bool) -> None
         outcome = decide(state, proposal, now_ms=1_700_000_000_000 + number)
         replay(state, outcome)
         outcomes.append(outcome)
-    project(conn, outcomes, log_id=_LOG_ID)
+    Projection(conn, log_id=_LOG_ID).project(outcomes)
     made = {"files": files, "tables": tables, "live": LIVE, "catalog_id": state.next_catalog_id}
     conn.execute(_MAKE_SNAPSHOTS.format(**made))
     conn.execute(_MAKE_FILES.format(ends=(_ENDS if compacted else sql.SQL("NULL")).format(**made), **made))
