@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 from weakref import WeakSet
 
@@ -47,12 +47,13 @@ from commitlog.client.writing.rows import RowData, rows_or_files
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
-from commitlog.errors import InvalidRequestError, ProposalRejectedError
+from commitlog.errors import InvalidRequestError, KeyReusedError, ProposalRejectedError
 
 if TYPE_CHECKING:
     from typing import Self
 
 DEFAULT_TIMEOUT_MS = 30_000
+Committed = TypeVar("Committed")
 
 
 class CommitLog(ReadableLog):
@@ -195,11 +196,7 @@ class CommitLog(ReadableLog):
         if not callable(fn):
             raise InvalidRequestError(f"fn must be a function of a transaction, not {shown(fn)}")
         check_attempts(attempts)
-        if key is not None:
-            options |= key_options(key, options)
-            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
-                return first
-        return commit_after_conflicts(self, fn, Transaction.commit, attempts, options)
+        return self._once(fn, Transaction.commit, key, None, attempts, options)
 
     def append(
         self,
@@ -303,12 +300,8 @@ class CommitLog(ReadableLog):
         if not callable(change):
             raise InvalidRequestError(f"change must be a function of a transaction, not {shown(change)}")
         check_attempts(attempts)
-        if key is not None:
-            options |= key_options(key, options, table=table)
-            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
-                return first
         options = {"isolation": m.Isolation.SERIALIZABLE, **options}
-        return commit_after_conflicts(self, change, commit_if_any, attempts, options)
+        return self._once(change, commit_if_any, key, table, attempts, options)
 
     def new_file(self, table: str) -> str:
         """A path for a new Parquet file of a table, see ``Transaction.new_file``.
@@ -454,6 +447,30 @@ class CommitLog(ReadableLog):
 
     def _timeout_s(self, timeout_ms: int | None) -> float:
         return (self._timeout_ms if timeout_ms is None else checked_count("timeout_ms", timeout_ms)) / 1000
+
+    def _once(
+        self,
+        fn: Callable[[Transaction], object],
+        commit: Callable[[Transaction], Committed],
+        key: str | None,
+        table: str | None,
+        attempts: int,
+        options: dict[str, Any],
+    ) -> Committed | SubmittedOutcome:
+        """What ``fn`` comes to, or what was committed under its key, before or meanwhile."""
+        if key is None:
+            return commit_after_conflicts(self, fn, commit, attempts, options)
+        options |= key_options(key, options, table=table)
+        if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
+            return first
+        try:
+            return commit_after_conflicts(self, fn, commit, attempts, options)
+        except KeyReusedError as error:
+            # Whoever was first may have found another state of the log, and so have made something else of it.
+            self.see(error.snapshot_id)
+            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is None:
+                raise
+            return first
 
     def _committed_as(self, writer_id: str, writer_seq: int) -> SubmittedOutcome | None:
         """The answer of a commit that was made before, by whichever process."""

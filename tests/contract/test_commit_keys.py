@@ -74,6 +74,24 @@ def test_run_when_its_key_was_committed_then_is_not_called(log: CommitLog, table
     assert (other.snapshot_id, other.is_repeat) == ((first.snapshot_id or 0) + 1, False)
 
 
+def test_run_when_its_key_is_committed_meanwhile_with_something_else_then_is_answered_as_a_later_one_would_be(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    firsts = []
+
+    def put(tx: Transaction) -> None:
+        if not firsts:
+            with log.transaction(key=f"meanwhile:{table}") as other:
+                other.append(table, {"id": [1]})
+            firsts.append(other.outcome)
+        tx.append(table, {"id": [1, 2]})
+
+    found = log.run(put, key=f"meanwhile:{table}")
+    assert (found.snapshot_id, found.is_repeat) == (firsts[0].snapshot_id, True)
+    assert count(log, table) == 1
+
+
 def test_key_when_two_commits_have_it_at_once_then_the_second_is_answered_as_the_first(
     log: CommitLog, table: str
 ) -> None:
