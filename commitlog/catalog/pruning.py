@@ -16,7 +16,7 @@ from commitlog.domain.deciding.proofs import CUT_LENGTH_MIN, Readings, has_zone,
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import FLOATS, INTEGER_BITS, canonical_value, value_text
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
 
 _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"
@@ -28,6 +28,8 @@ _RUNS_MAX = 256
 """PostgreSQL takes 65,535 parameters, and each of these is compared with the bounds of each file."""
 Proof: TypeAlias = "tuple[sql.Composable, list[Any]]"
 """A condition, and its parameters."""
+Runs: TypeAlias = "list[tuple[Scalar, Scalar]]"
+"""The first and the last value of each run of values."""
 
 _NONE_SUCH = sql.SQL(" AND NOT EXISTS ({})")
 _BY_STATISTICS = sql.SQL("""
@@ -65,26 +67,27 @@ def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple
         column = definition.column(predicate.column)
         if is_vacuous(column.type, predicate):
             return sql.SQL(" AND false"), []
-        proofs = (_by_statistics(column, predicate), _by_partition(column, predicate))
+        runs = _runs(column, predicate.value) if isinstance(predicate.value, tuple) else []
+        proofs = (_by_statistics(column, predicate, runs), _by_partition(column, predicate, runs))
         for text, values in (*proofs, *_by_buckets(definition, column, predicate)):
             parts.append(_NONE_SUCH.format(text))
             parameters += values
     return sql.Composed(parts), parameters
 
 
-def _by_statistics(column: Column, predicate: Predicate) -> Proof:
+def _by_statistics(column: Column, predicate: Predicate, runs: Runs) -> Proof:
     is_null = predicate.op is FilterOp.IS_NULL
     counted = sql.SQL("s.null_count = 0" if is_null else "s.value_count = 0 OR s.null_count = f.record_count")
-    outside = _outside(column, predicate, sql.SQL("s.min_value"), sql.SQL("s.max_value"), is_exact=False)
+    outside = _outside(column, predicate, runs, sql.SQL("s.min_value"), sql.SQL("s.max_value"), is_exact=False)
     text, bounds = _either((counted, []), outside)
     return _BY_STATISTICS.format(text), [column.column_id, *bounds]
 
 
-def _by_partition(column: Column, predicate: Predicate) -> Proof:
+def _by_partition(column: Column, predicate: Predicate, runs: Runs) -> Proof:
     """A value that stands alone: a file from before its table had buckets got the value of each beside its own."""
     value = sql.SQL("v.partition_value")
     nulls = sql.SQL("{} IS NOT NULL" if predicate.op is FilterOp.IS_NULL else "{} IS NULL").format(value)
-    text, bounds = _either((nulls, []), _outside(column, predicate, value, value, is_exact=True))
+    text, bounds = _either((nulls, []), _outside(column, predicate, runs, value, value, is_exact=True))
     return _BY_PARTITION.format(text), ["identity", column.column_id, *bounds]
 
 
@@ -102,9 +105,11 @@ def _by_buckets(definition: TableDefinition, column: Column, predicate: Predicat
 
 
 def _outside(
-    column: Column, predicate: Predicate, low: sql.Composable, high: sql.Composable, *, is_exact: bool
+    column: Column, predicate: Predicate, runs: Runs, low: sql.Composable, high: sql.Composable, *, is_exact: bool
 ) -> Proof | None:
-    """SQL that proves that no value between two bounds satisfies the predicate; None when nothing could."""
+    """SQL that proves that no value between two bounds satisfies the predicate; None when nothing could.
+
+    ``runs``: the values of an IN, see `_runs`."""
     op, value = predicate.op, predicate.value
     side = _Side(column, low, high, is_exact)
     below, above = side.below, side.above
@@ -112,8 +117,7 @@ def _outside(
         case FilterOp.IS_NULL | FilterOp.IS_NOT_NULL:
             return None
         case FilterOp.IN:
-            assert isinstance(value, tuple)
-            return _all([_any([below(last), above(first)]) for first, last in side.runs(value)])
+            return _all([_any([below(last), above(first)]) for first, last in runs])
         case FilterOp.BETWEEN:
             assert isinstance(value, tuple)
             return _any([below(value[1]), above(value[0])])
@@ -160,33 +164,14 @@ class _Side:
         self.high = high
         self.is_exact = is_exact
 
-    def runs(self, values: Sequence[Scalar]) -> list[tuple[Scalar, Scalar]]:
-        """Values one by one, each the first and the last of a run; of many, the ends of some runs in which all of them are."""
-        if len(values) <= _RUNS_MAX:
-            return [(each, each) for each in values]
-        ordered: list[tuple[tuple[Any, Any], int]] = []
-        for at, each in enumerate(values):
-            least, greatest = self._literal(each, is_least=True), self._literal(each, is_least=False)
-            if least is None or greatest is None:
-                return [(each, each)]  # It proves nothing, and so do all of them.
-            ordered.append(((self._order(least), self._order(greatest)), at))
-        ordered.sort()
-        size = -(-len(ordered) // _RUNS_MAX)
-        runs = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-        return [(values[run[0][1]], values[run[-1][1]]) for run in runs]
-
-    def _order(self, literal: str) -> Any:
-        """What sorts literals as they are compared: as numbers or as text."""
-        return Decimal(literal) if self.column.type.name in _AS_NUMBERS else literal
-
     def below(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is below (or at) the lower bound."""
-        text = self._literal(literal, is_least=False)
+        text = _literal(self.column.type, literal, is_least=False)
         return None if text is None else (self._compared(self.low, ">=" if or_equal else ">"), [text])
 
     def above(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
         """The literal is above (or at) the upper bound, which must not be the beginning of a longer text."""
-        text = self._literal(literal, is_least=True)
+        text = _literal(self.column.type, literal, is_least=True)
         if text is None:
             return None
         proof = self._compared(self.high, "<=" if or_equal else "<")
@@ -211,29 +196,50 @@ class _Side:
         form = _MOMENT if name == "timestamptz" else _DAY
         return as_text if name == "varchar" else _OF_DAY.format(bound=bound, form=form, compared=as_text)
 
-    def _literal(self, value: Scalar, *, is_least: bool) -> str | None:
-        """The literal as DuckLake writes a bound, as its least or greatest reading; None when it proves nothing."""
-        data_type = self.column.type
-        name = data_type.name
-        if value is None or not (name in _AS_NUMBERS or name in _AS_TEXT or name == "boolean"):
-            return None
-        if isinstance(value, bool) != (name == "boolean"):
-            return None
-        if name == "timestamptz" and not has_zone(value):
-            # Whose zone is meant, the reader says who looks at the rows.
-            return None
-        try:
-            if name in FLOATS:
-                # A filter's decimals are texts, which engines read as the column's type or as a double.
-                number = float(value) if isinstance(value, str) else value
-                return _number_text(readings(data_type, number), is_least=is_least)
-            if name in _AS_NUMBERS and not isinstance(value, str):
-                return str(value) if value == value and abs(value) != float("inf") else None
-            text = value_text(data_type, canonical_value(data_type, value))
-        except ValueError:
-            return None
-        # PostgreSQL takes no text with NUL.
-        return None if "\0" in text else text
+
+def _runs(column: Column, values: Sequence[Scalar]) -> Runs:
+    """Values one by one, each the first and the last of a run; of many, the ends of some runs in which all of them are."""
+    if len(values) <= _RUNS_MAX:
+        return [(each, each) for each in values]
+    ordered: list[tuple[tuple[Any, Any], int]] = []
+    for at, each in enumerate(values):
+        least, greatest = _literal(column.type, each, is_least=True), _literal(column.type, each, is_least=False)
+        if least is None or greatest is None:
+            return [(each, each)]  # It proves nothing, and so do all of them.
+        ordered.append(((_order(column.type, least), _order(column.type, greatest)), at))
+    ordered.sort()
+    size = -(-len(ordered) // _RUNS_MAX)
+    runs = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    return [(values[run[0][1]], values[run[-1][1]]) for run in runs]
+
+
+def _order(data_type: ColumnType, literal: str) -> Any:
+    """What sorts literals as they are compared: as numbers or as text."""
+    return Decimal(literal) if data_type.name in _AS_NUMBERS else literal
+
+
+def _literal(data_type: ColumnType, value: Scalar, *, is_least: bool) -> str | None:
+    """The literal as DuckLake writes a bound, as its least or greatest reading; None when it proves nothing."""
+    name = data_type.name
+    if value is None or not (name in _AS_NUMBERS or name in _AS_TEXT or name == "boolean"):
+        return None
+    if isinstance(value, bool) != (name == "boolean"):
+        return None
+    if name == "timestamptz" and not has_zone(value):
+        # Whose zone is meant, the reader says who looks at the rows.
+        return None
+    try:
+        if name in FLOATS:
+            # A filter's decimals are texts, which engines read as the column's type or as a double.
+            number = float(value) if isinstance(value, str) else value
+            return _number_text(readings(data_type, number), is_least=is_least)
+        if name in _AS_NUMBERS and not isinstance(value, str):
+            return str(value) if value == value and abs(value) != float("inf") else None
+        text = value_text(data_type, canonical_value(data_type, value))
+    except ValueError:
+        return None
+    # PostgreSQL takes no text with NUL.
+    return None if "\0" in text else text
 
 
 def _number_text(found: Readings | None, *, is_least: bool) -> str | None:

@@ -18,6 +18,7 @@ from commitlog.catalog import pruning
 from commitlog.catalog.queries import Catalog
 from commitlog.domain.deciding.proofs import excludes
 from commitlog.domain.model import Append, DataFile, FilterOp, Predicate
+from commitlog.domain.model.types import ColumnType
 
 VALUES: dict[str, list[Any]] = {
     "i": [-3, 0, 1, 2, 5, 10, 11],
@@ -193,3 +194,20 @@ def test_files_when_text_with_nul_is_asked_for_then_it_proves_nothing(lake: Lake
         for literal, count in (("a", 0), ("a\0", 1)):
             where = (Predicate("s", FilterOp.EQ, literal),)
             assert len(list(catalog.files_at(table, head, where=where))) == count
+
+
+def test_list_when_it_is_long_then_its_values_are_read_and_sorted_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.commit(change("CREATE_TABLE", columns=[{"name": "s", "type": "varchar"}]))
+    read: list[str] = []
+
+    def counted(data_type: ColumnType, value: str) -> str:
+        read.append(value)
+        return value
+
+    monkeypatch.setattr(pruning, "canonical_value", counted)
+    values = tuple(map(str, range(10_000)))
+    pruning.exclusions(lake.log.state.tables[1].definition, [Predicate("s", FilterOp.IN, values)])
+    # As the least and the greatest reading of each; and the ends of the runs, for statistics and for partitions.
+    assert len(read) < 2 * len(values) + 2 * 2 * 300
