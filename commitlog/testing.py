@@ -29,7 +29,7 @@ from uuid import UUID
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
-from commitlog.client.access.log_access import OutcomeState, ProposalStatus
+from commitlog.client.access.log_access import OutcomeState, ProposalStatus, log_is_closed
 from commitlog.client.access.memory_catalog import MemoryCatalog
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
@@ -44,7 +44,6 @@ from commitlog.errors import (
     ConfigurationError,
     InvalidChangeError,
     InvalidRequestError,
-    LogUnavailableError,
     OutcomeNotFoundError,
     OutcomeUnknownError,
     SnapshotNotFoundError,
@@ -195,7 +194,7 @@ class _InMemoryAccess:
     ) -> _Answered:
         with self._changed:
             if self._closed:
-                raise LogUnavailableError("memory", detail="the log was closed")
+                raise log_is_closed()
             outcome = self._decided(Incoming(0, self._offset, None, encoded))
             self._offset += 1
             self._remember(outcome)

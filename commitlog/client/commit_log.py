@@ -75,7 +75,7 @@ class CommitLog(ReadableLog):
 
     def _begin_in_process(self) -> None:
         """What is each process's own: where one was forked, a thread of its parent's may have held any lock."""
-        self._submissions = Submissions(self._access, self.see)
+        self._submissions = Submissions(self._opened, self.see)
         self.new_files = NewFiles()
         self.writer_id = self._given_name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from commitlog.client.access.contents import Contents
-from commitlog.client.access.log_access import LogAccess, ProposalStatus
+from commitlog.client.access.log_access import LogAccess, ProposalStatus, log_is_closed
 from commitlog.client.arguments import (
     checked_count,
     checked_count_or_none,
@@ -54,7 +54,7 @@ class ReadableLog:
     """
 
     def __init__(self, access: LogAccess, timeout_ms: int) -> None:
-        self._access = access
+        self._opened, self._is_closed = access, False
         self._timeout_ms = timeout_ms
         self._seen_snapshot_id = 0
 
@@ -68,7 +68,14 @@ class ReadableLog:
 
     def close(self) -> None:
         """Let go of connections; what is closed already stays closed."""
-        self._access.close()
+        self._is_closed = True
+        self._opened.close()
+
+    @property
+    def _access(self) -> LogAccess:
+        if self._is_closed:
+            raise log_is_closed()
+        return self._opened
 
     @property
     def access(self) -> LogAccess:

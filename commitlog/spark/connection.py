@@ -47,9 +47,10 @@ def connect_by(settings: Settings) -> CommitLog:
     place = (settings.log, settings.bootstrap_servers, settings.database_url, settings.data_path)
     options = tuple(sorted(settings.kafka.items()))
     with _lock:
-        if (place, options) not in _logs:
-            _logs[place, options] = CommitLog.connect(settings=settings)
-        return _logs[place, options]
+        known = _logs.get((place, options))
+        if known is None or known._is_closed:
+            known = _logs[place, options] = CommitLog.connect(settings=settings)
+        return known
 
 
 def catalog_of(log: CommitLog) -> Catalog:

@@ -31,6 +31,7 @@ from commitlog.errors import (
     CatalogMismatchError,
     CatalogUnavailableError,
     ConfigurationError,
+    InvalidRequestError,
     LogUnavailableError,
     OutcomeUnknownError,
 )
@@ -296,8 +297,16 @@ def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothi
         for _ in range(2):
             log.close()
         assert list(outcomes) == []
-    with pytest.raises(LogUnavailableError, match="closed"):
-        log.submit(proposal(ids, 2, create_table("u")))
+    for call in (
+        lambda: log.submit(proposal(ids, 2, create_table("u"))),
+        lambda: log.append("u", [{"id": 1}]),
+        lambda: log.table("t").scan().count(),
+        log.head_snapshot_id,
+        log.tables,
+        log.history,
+    ):
+        with pytest.raises(InvalidRequestError, match="the log was closed"):
+            call()
 
 
 def test_log_when_it_is_closed_before_it_has_sent_anything_then_it_sends_nothing_afterwards(
@@ -305,7 +314,7 @@ def test_log_when_it_is_closed_before_it_has_sent_anything_then_it_sends_nothing
 ) -> None:
     ids = Ids(seed_of("closed early"))
     log.close()
-    with pytest.raises(LogUnavailableError, match="the log was closed"):
+    with pytest.raises(InvalidRequestError, match="the log was closed"):
         log.submit(proposal(ids, 0, create_table()))
 
 

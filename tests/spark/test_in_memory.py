@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 from pyspark.util import inheritable_thread_target
 
 import commitlog.spark
+from commitlog.client import CommitLog
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import (
@@ -28,7 +29,7 @@ from commitlog.errors import (
     ProposalRejectedError,
     ProposalTooLargeError,
 )
-from commitlog.spark import create_views, outcomes, stream_into, transaction, verify
+from commitlog.spark import connection, create_views, outcomes, stream_into, transaction, verify
 from commitlog.spark.changing import matching, row_replacement
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
@@ -400,3 +401,13 @@ def test_read_when_no_row_is_deleted_then_its_scan_makes_nothing_but_the_columns
     t.delete("id = 1")
     assert scanned()
     assert ids_of(t.read()) == [2]
+
+
+def test_connection_when_a_job_has_closed_it_then_the_next_one_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_logs", {})
+    monkeypatch.setattr(CommitLog, "connect", lambda **_: InMemoryCommitLog())
+    first = connection.connect({"log": "closed"})
+    assert connection.connect({"log": "closed"}) is first
+    first.close()
+    with connection.connect({"log": "closed"}) as second:
+        assert second.head_snapshot_id() == 0

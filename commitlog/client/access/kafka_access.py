@@ -18,7 +18,7 @@ from commitlog.catalog.watching import CatalogWatch
 from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
 from commitlog.client.access.group_position import KafkaGroupPosition
-from commitlog.client.access.log_access import OutcomeState, PendingAnswer, ProposalStatus
+from commitlog.client.access.log_access import OutcomeState, PendingAnswer, ProposalStatus, log_is_closed
 from commitlog.client.access.log_end import LogEnd
 from commitlog.client.access.proposals_lookup import find_queued
 from commitlog.client.access.results_lookup import ResultsLookup, position_known
@@ -43,7 +43,6 @@ from commitlog.errors import (
     CatalogBehindError,
     CatalogMismatchError,
     CatalogUnavailableError,
-    LogUnavailableError,
     OutcomeNotFoundError,
     ResultsTrimmedError,
     SnapshotNotFoundError,
@@ -79,13 +78,13 @@ class _Connections:
         self.end = LogEnd(settings)
 
     def publisher(self, timeout_s: float | None = None) -> Publisher:
-        if self._publisher is not None:
+        if self._publisher is not None and not self._is_closed:
             return self._publisher
         with self._making:
+            if self._is_closed:
+                # One that is made now would be closed by nobody, and commit for somebody who was told that this is over.
+                raise log_is_closed()
             if self._publisher is None:
-                if self._is_closed:
-                    # One that is made now would be closed by nobody, and commit for somebody who was told that this is over.
-                    raise LogUnavailableError(self._settings.bootstrap_servers, detail="the log was closed")
                 given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
                 self._publisher = Publisher(self._settings, genesis=self.genesis, timeout_s=given_s)
             return self._publisher

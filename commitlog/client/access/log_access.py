@@ -16,6 +16,12 @@ from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain.model import KnownNode, LogSettings, Outcome, Position, Proposal, ProposalId, Receipt
 from commitlog.domain.model.nodes import LastBrought, Node
 from commitlog.domain.state.index import SequencerState
+from commitlog.errors import InvalidRequestError
+
+
+def log_is_closed() -> InvalidRequestError:
+    """What is said of a log that was closed."""
+    return InvalidRequestError("the log was closed: connect to it again (CommitLog.connect)")
 
 
 class OutcomeState(StrEnum):
