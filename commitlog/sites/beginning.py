@@ -83,19 +83,43 @@ class JoinProgress:
 
 
 def begun_join(target: CommitLog) -> JoinProgress | None:
-    """The join of a site that was begun and not ended; None when there is none."""
+    """The join of a site that was begun and not ended; None when there is none.
+
+    Raises:
+        ConfigurationError: it was not ended, and what says by whom was archived.
+    """
     last = target.access.last_by(JOIN)
     if last is None:
         return None
     outcome = outcome_if_kept(target, last.seq)
     if outcome is None:
-        return None  # It was archived, and so long ago ended.
+        if _has_brought_since(target, last.seq):
+            return None
+        raise ConfigurationError(
+            f"site {node_of(target, 'the target').name} has begun to join and was not told everything, and what it was told is "
+            "archived, which says by whom: it joins anew, with an empty log and another name"
+        )
     assert outcome.proposal is not None
     begun = json.loads(outcome.proposal.extra or "{}")
     source = str(begun["site"])
     if target.access.last_by(writer_id_of(source)) is not None:
         return None
     return JoinProgress(source, node_of(target, "the target").name, int(begun["snapshot_id"]))
+
+
+def _has_brought_since(target: CommitLog, seq: int) -> bool:
+    """Whether a link has brought something after an outcome; what ends a join comes as the link's that goes on."""
+    before: int | None = None
+    while True:
+        entries = target.history(_LOOKED_AT, before=before, verdict=m.Verdict.COMMITTED)
+        for entry in entries:
+            if entry.seq <= seq:
+                return False
+            if entry.change_kinds and entry.writer_id is not None and entry.writer_id.startswith(_LINK):
+                return True
+        if len(entries) < _LOOKED_AT:
+            return False
+        before = entries[-1].seq
 
 
 def check_joined(target: CommitLog) -> None:

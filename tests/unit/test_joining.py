@@ -277,6 +277,26 @@ def test_join_when_it_dies_before_any_row_was_told_then_no_other_site_goes_on_wi
     assert rows(late) == [row(1, "a")]
 
 
+def test_join_when_it_died_and_what_it_told_was_archived_then_no_link_takes_the_site_for_one_that_has_all(
+    a: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(a, row(1, "a"))
+    late = site("c", 3)
+
+    class DiedError(Exception):
+        pass
+
+    def die(_: object) -> None:
+        raise DiedError
+
+    with pytest.raises(DiedError):
+        Join(a, late).run(told=die)
+    Trimmed(late, late.last_seq(), monkeypatch)
+    for begun in (Link, Join):
+        with pytest.raises(ConfigurationError, match="site c has begun to join and was not told everything"):
+            begun(a, late)
+
+
 def rows_or_none(log: InMemoryCommitLog) -> list[dict[str, Any]]:
     return rows(log) if "main.k" in log.tables() else []
 
