@@ -307,6 +307,10 @@ class Catalog(CatalogReader):
         rows = self._select(statements.TABLES_AT, [snapshot_id] * 4)
         return [(schema, table, table_id) for schema, table, table_id in rows]
 
+    def schemas_with_views(self, snapshot_id: int) -> list[str]:
+        """The schemas in which there is a view at a snapshot."""
+        return [schema for (schema,) in self._select(statements.SCHEMAS_WITH_VIEWS_AT, [snapshot_id] * 4)]
+
     def column_names_ever(self, table_id: int) -> dict[str, frozenset[int]]:
         """Every (folded) name that a top-level column of the table ever had, with the ids of its columns."""
         found: dict[str, set[int]] = {}

@@ -49,6 +49,10 @@ TABLES_AT = sql.SQL("""
     SELECT s.schema_name, t.table_name, t.table_id FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
     WHERE t.begin_snapshot <= %s AND (t.end_snapshot IS NULL OR t.end_snapshot > %s)
     AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s) ORDER BY 1, 2""")
+SCHEMAS_WITH_VIEWS_AT = sql.SQL("""
+    SELECT DISTINCT s.schema_name FROM ducklake_view v JOIN ducklake_schema s USING (schema_id)
+    WHERE v.begin_snapshot <= %s AND (v.end_snapshot IS NULL OR v.end_snapshot > %s)
+    AND s.begin_snapshot <= %s AND (s.end_snapshot IS NULL OR s.end_snapshot > %s)""")
 COLUMN_NAMES_EVER = sql.SQL("""
     SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = %s AND parent_column IS NULL""")
 COLUMN_ENDS = sql.SQL("""

@@ -56,6 +56,11 @@ class Bindings:
         """The tables of a schema at the target's head."""
         return [(fold(of), fold(table)) for of, table, _ in self._tables() if fold(of) == schema]
 
+    def has_views(self, schema: str) -> bool:
+        """Whether a schema has views at the target's head."""
+        head = self._target.wait_for_snapshot()
+        return schema in map(fold, self._target.contents().schemas_with_views(head))
+
     def is_dropped(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
         """Whether the target has dropped the table that the maker of ``replicated`` knew by a name which none has now."""
         if self._seen(name).meant:

@@ -149,8 +149,8 @@ class _Saying:
 
     def _holds_others(self, change: m.DropSchema) -> bool:
         """Whether the target has tables in a schema of which who dropped it all knew nothing, or that links leave where they
-        are: these would go with it."""
-        return any(
+        are, or views, which they always do: these would go with it."""
+        return self._sites.names.has_views(fold(change.schema)) or any(
             self._is_left(name) or self._other_since(name, ()) is not None
             for name in self._sites.names.tables_in(fold(change.schema))
             if name not in self._dropped

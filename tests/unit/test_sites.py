@@ -178,6 +178,24 @@ def test_link_when_definitions_change_then_brings_them(a: InMemoryCommitLog, b: 
     assert not any(each.name == "s" and each.dropped_at is None for each in b._memory._state.schemas.values())
 
 
+def test_link_when_a_schema_ends_in_which_the_target_has_a_view_then_stops_until_that_is_dropped(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_schema("s")
+        tx.create_view("s.of_a", "SELECT 1")
+    bring(a, b)
+    with b.transaction() as tx:
+        tx.create_view("s.of_b", "SELECT 1")
+    with a.transaction() as tx:
+        tx.drop_schema("s", cascade=True)
+    with pytest.raises(LinkStoppedError, match="not empty"):
+        bring(a, b)
+    with b.transaction() as tx:
+        tx.drop_view("s.of_b")
+    assert bring(a, b).brought == 1
+
+
 @pytest.mark.parametrize("keyed", [True, False])
 def test_links_when_a_default_changes_at_one_site_then_rows_have_that_of_the_site_that_made_them(keyed: bool) -> None:
     a, b = site("a", 1), site("b", 2)

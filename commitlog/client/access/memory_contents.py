@@ -311,6 +311,10 @@ class MemoryContents:
             if (found := self.table_at(schema, name, snapshot_id)) is not None and found.definition.table_id == table_id
         )
 
+    def schemas_with_views(self, snapshot_id: int) -> list[str]:
+        with self._lock:
+            return sorted({each.named.schema for each in self._views.at(self._state(), snapshot_id).values()})
+
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
         state = self._state()
         with self._lock:
