@@ -16,7 +16,7 @@ from commitlog.domain.deciding.proofs import CUT_LENGTH_MIN, Readings, has_zone,
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, SECOND_DIGITS, ColumnType, canonical_value, value_text
 
 _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"
@@ -234,9 +234,12 @@ def _literal(data_type: ColumnType, value: Scalar, *, is_least: bool) -> str | N
             number = float(value) if isinstance(value, str) else value
             return _number_text(readings(data_type, number), is_least=is_least)
         if name in _AS_NUMBERS and not isinstance(value, str):
-            return str(value) if value == value and abs(value) != float("inf") else None
+            return _number_text(readings(data_type, value), is_least=is_least)
+        if name in SECOND_DIGITS:
+            found = readings(data_type, value)
+            return None if found is None else value_text(data_type, found.least if is_least else found.greatest)
         text = value_text(data_type, canonical_value(data_type, value))
-    except ValueError:
+    except (OverflowError, ValueError):
         return None
     # PostgreSQL takes no text with NUL.
     return None if "\0" in text else text

@@ -183,6 +183,29 @@ def test_files_when_a_moment_is_asked_for_then_its_zone_counts_and_without_one_n
     catalog.close()
 
 
+def test_files_when_readers_may_round_a_literal_then_files_with_what_it_may_be_stay(lake: Lake) -> None:
+    columns = [{"name": "i", "type": "int64"}, {"name": "t", "type": "timestamp_s"}]
+    lake.commit(change("CREATE_TABLE", columns=columns))
+    statistics = [
+        {"column": "i", "min": 2**53 + 1, "max": 2**53 + 1, "null_count": 0},
+        {"column": "t", "min": "2024-01-01 00:00:01", "max": "2024-01-01 00:00:01", "null_count": 0},
+    ]
+    file = {"path": "f.parquet", "record_count": 1, "file_size_bytes": 100, "statistics": statistics}
+    head = lake.commit(change("APPEND", files=[file]))
+    with closing(Catalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "t", head)
+        assert table is not None
+        for op, column, literal, count in [
+            (FilterOp.EQ, "i", float(2**53), 1),
+            (FilterOp.EQ, "i", 2**53, 0),
+            (FilterOp.EQ, "t", "2024-01-01 00:00:00.5", 1),
+            (FilterOp.GT, "t", "2024-01-01 00:00:01.5", 0),
+            (FilterOp.GT, "t", "9999-12-31 23:59:59.5", 0),
+            (FilterOp.LE, "t", "9999-12-31 23:59:59.5", 1),
+        ]:
+            assert len(list(catalog.files_at(table, head, where=(Predicate(column, op, literal),)))) == count, literal
+
+
 def test_files_when_text_with_nul_is_asked_for_then_it_proves_nothing(lake: Lake) -> None:
     lake.commit(change("CREATE_TABLE", columns=[{"name": "s", "type": "varchar"}]))
     statistics = [{"column": "s", "min": "b", "max": "c", "null_count": 0, "value_count": 1}]

@@ -6,19 +6,22 @@ the file can match. Whatever is missing, of another type or possibly cut short p
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from typing import Any, NamedTuple, TypeAlias
 
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves
 from commitlog.domain.model.types import (
+    EXACT,
     FLOATS,
     INTEGER_BITS,
+    SECOND_DIGITS,
     TIMESTAMPS,
     ColumnType,
     canonical_value,
@@ -251,7 +254,7 @@ def comparable(data_type: ColumnType, value: Scalar | Decimal) -> Comparable | N
 
 
 class Readings(NamedTuple):
-    """A literal as readers compare it: beside a float column some round it to the column's type first."""
+    """A literal as readers compare it: some round it to the column's type first, or the column's values to a float."""
 
     least: Comparable
     greatest: Comparable
@@ -265,7 +268,39 @@ def readings(data_type: ColumnType, literal: Scalar) -> Readings | None:
     if data_type.name in FLOATS and isinstance(as_given, int | float):
         rounded = nearest_float(data_type, as_given)
         return Readings(min(as_given, rounded), max(as_given, rounded))
+    if isinstance(literal, float):
+        return _beside_float(data_type, as_given, literal)
+    if data_type.name == "decimal":
+        return _rounded_decimal(data_type, as_given)
+    if data_type.name in SECOND_DIGITS:
+        return _rounded_time(data_type, as_given)
     return Readings(as_given, as_given)
+
+
+def _beside_float(data_type: ColumnType, as_given: Comparable, literal: float) -> Readings:
+    """Of numbers that lie closer together than floats do, several are the literal to whoever compares them as floats."""
+    if not math.isfinite(literal) or math.ulp(literal) <= 10.0**-data_type.scale:
+        return Readings(as_given, as_given)
+    number, step = Decimal(literal), Decimal(math.ulp(literal))
+    return Readings(number - step, number + step)
+
+
+def _rounded_decimal(data_type: ColumnType, as_given: Comparable) -> Readings | None:
+    """A decimal that may have more digits than the column holds; None when it has more than a number can be told from."""
+    assert isinstance(as_given, Decimal)
+    last_digit = Decimal(1).scaleb(-data_type.scale)
+    try:
+        least, greatest = (as_given.quantize(last_digit, way, EXACT) for way in (ROUND_FLOOR, ROUND_CEILING))
+    except InvalidOperation:
+        return None
+    return Readings(least, greatest)
+
+
+def _rounded_time(data_type: ColumnType, as_given: Comparable) -> Readings:
+    """A time, in nanoseconds, that may have more digits of a second than the column holds."""
+    assert isinstance(as_given, int)
+    unit = 10 ** (9 - SECOND_DIGITS[data_type.name])
+    return Readings(as_given // unit * unit, -(-as_given // unit) * unit)
 
 
 class Listed:
@@ -280,7 +315,7 @@ class Listed:
         found = [readings(data_type, each) for each in values]
         known = [each for each in found if each is not None]
         self.is_known = len(known) == len(found)
-        # Rounding keeps the order, so that both lists have the values in the same one.
+        # Each in its own order: what lies below a bound as a whole comes first in both.
         self.least: list[Any] = sorted([each.least for each in known]) if self.is_known else []
         self.greatest: list[Any] = sorted([each.greatest for each in known]) if self.is_known else []
 

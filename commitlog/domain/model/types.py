@@ -294,7 +294,7 @@ def _interval(value: RowValue, data_type: ColumnType) -> str:
 
 
 _DIGITS_MAX = 200
-_EXACT = Context(prec=_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
+EXACT = Context(prec=_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
@@ -307,14 +307,14 @@ def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
         raise ValueError("is no decimal number") from None
     if not number.is_finite() or len(number.as_tuple().digits) > _DIGITS_MAX:
         raise ValueError("is no finite decimal number of a length that fits")
-    digits = number.normalize(_EXACT).as_tuple()
+    digits = number.normalize(EXACT).as_tuple()
     assert isinstance(digits.exponent, int)
     if number and (
         -digits.exponent > data_type.scale
         or len(digits.digits) + digits.exponent > data_type.precision - data_type.scale
     ):
         raise ValueError(f"does not fit {data_type.catalog_name}")
-    return _EXACT.plus(number.normalize(_EXACT))
+    return EXACT.plus(number.normalize(EXACT))
 
 
 def _text(value: RowValue, _: ColumnType) -> str:
