@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -115,3 +116,21 @@ def test_sql_when_the_query_has_no_statement_then_says_so(sql: Sql, query: str) 
     done = sql("--", query)
     assert done.exit_code == 2
     assert "QUERY has no statement in it: give one" in done.stderr
+
+
+@pytest.mark.parametrize("width", [60, sys.maxsize], ids=["terminal", "pipe"])
+def test_sql_when_a_column_is_called_like_markup_then_its_name_is_shown(
+    sql: Sql, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr("commitlog.ops.cli.options.shown_width", lambda: width)
+    assert sql('SELECT 1 AS "[/x]", 2 AS "a[bold]"').stdout.splitlines()[0].split() == ["[/x]", "a[bold]"]
+
+
+def test_sql_when_there_is_no_terminal_then_a_row_is_one_line_as_long_as_its_texts(sql: Sql) -> None:
+    done = sql("SELECT * FROM (VALUES ('東京', repeat('x', 3000)), ('Nara', 'y'), ('Oslo', NULL)) t(city, note)")
+    assert done.stdout.splitlines() == ["city  note", f"東京  {'x' * 3000}", "Nara  y", "Oslo  NULL"]
+
+
+def test_sql_when_there_is_no_terminal_and_a_text_has_lines_then_they_stay_in_their_column(sql: Sql) -> None:
+    done = sql("SELECT * FROM (VALUES (e'a\\nb', 1), ('c', 2)) t(note, n)")
+    assert done.stdout.splitlines() == ["note  n", "a     1", "b", "c     2"]

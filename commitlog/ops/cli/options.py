@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from commitlog.client import CommitLog
 
 REDRAW_S = 0.2
-WIDTH_MAX = 1_000
+PADDED_MAX = 1_000
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SETTINGS = {
@@ -145,24 +146,44 @@ def json_time(moment: datetime) -> str:
 
 def shown_width() -> int:
     """How wide lines may be: as the terminal; without one as long as they need to be."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_MAX
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
     """A table for people; without a terminal its lines are as long as they need to be."""
+    cells = [[("" if cell is None else _obeyed_by_none(cell_text(cell)), _style(cell)) for cell in row] for row in rows]
+    names = [_obeyed_by_none(column) for column in columns]
+    width = shown_width()
+    if width == sys.maxsize:
+        _print_lines(title, [names, *([text for text, _ in row] for row in cells)])
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column in columns:
+    for name in names:
         # A narrow terminal has longer columns, and nothing that is left out.
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(
-            *(Text("" if cell is None else _obeyed_by_none(cell_text(cell)), style=_style(cell)) for cell in row)
-        )
-    Console(width=shown_width(), highlight=False).print(table)
+        table.add_column(Text(name), overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(text, style=style) for text, style in row))
+    Console(width=width, highlight=False).print(table)
+
+
+def _print_lines(title: str | None, rows: Sequence[Sequence[str]]) -> None:
+    """A row to a line, that programs can read; a text with lines of its own keeps them."""
+    from rich.cells import cell_len
+
+    if title is not None:
+        click.echo(title)
+    split = [[text.expandtabs().split("\n") for text in row] for row in rows]
+    # One text that is very long makes no other row as long.
+    longest = [max(cell_len(line) for lines in column for line in lines) for column in zip(*split, strict=True)]
+    widths = [min(width, PADDED_MAX) for width in longest]
+    for row in split:
+        for texts in zip_longest(*row, fillvalue=""):
+            padded = [text + " " * (width - cell_len(text)) for text, width in zip(texts, widths, strict=True)]
+            click.echo("  ".join(padded).rstrip())
 
 
 def _obeyed_by_none(text: str) -> str:
