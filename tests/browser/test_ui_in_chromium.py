@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from chromium import Page, running_chromium
 from looked_at import busy_log
 
 from commitlog.domain import model as m
+from commitlog.errors import ProposalRejectedError
 from commitlog.ops.service.listening import address_of, listening
 from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
@@ -130,6 +132,18 @@ def test_sites_page_when_a_row_is_held_back_then_fits_and_can_be_read(
         assert page.value("document.documentElement.scrollWidth") <= width
         assert page.value(CONTRASTS) == []
         assert page.complaints() == []
+
+
+def test_refusal_when_a_name_is_long_then_fits_on_a_phone(page: Page, tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        for table in ("main." + "x" * 70,) * 2:
+            with suppress(ProposalRejectedError), own.transaction() as tx:
+                tx.create_table(table, {"id": "int64"})
+        app = create_app(own, name="main", hosts=LOCAL_HOSTS)
+        with listening("127.0.0.1", 0) as taken, served(app, taken):
+            page.shape(width=390, height=900, scheme="light")
+            page.open(address_of("127.0.0.1", taken.getsockname()[1]) + "outcome/2")
+            assert page.value("document.documentElement.scrollWidth") <= 390
 
 
 def test_refusal_when_docs_show_it_then_the_picture_is_small(
