@@ -295,6 +295,32 @@ def test_refusal_page_when_no_other_has_caused_it_then_draws_nothing(tmp_path: P
     assert "change the request as the reason says" in page.text.lower()
 
 
+def test_outcome_page_when_it_names_more_than_is_listed_then_says_how_much_more(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        with log.transaction() as tx:
+            tx.create_table("main.people", {"id": "int64", "city": "varchar"}, primary_key=["id"])
+            for table in range(12):
+                tx.create_table(f"main.t{table}", {"id": "int64"})
+        with log.transaction() as tx:
+            for key in range(70):
+                tx.insert_row("main.people", {"id": key, "city": "Paris"})
+        late = log.transaction(writer_id="late", isolation="serializable")
+        for key in range(70):
+            late.read_rows("main.people", [{"id": key}])
+            late.update_row("main.people", {"id": key}, {"id": key, "city": "Oslo"})
+        with log.transaction(writer_id="early") as tx:
+            for key in range(70):
+                tx.update_row("main.people", {"id": key}, {"id": key, "city": "Rome"})
+        with pytest.raises(ProposalRejectedError):
+            late.commit()
+        client = TestClient(create_app(log, name="main", pulse=Pulse(log)), base_url="http://localhost")
+        made, refused = (" ".join(outline(client, f"/outcome/{seq}").text.split()) for seq in (1, log.last_seq()))
+    assert "and 3 more" in made
+    assert "and 20 more changes" in refused
+    assert "and 20 more reads" in refused
+    assert "row 0 and 69 more." in refused
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 

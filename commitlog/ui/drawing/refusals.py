@@ -221,7 +221,9 @@ def _met_text(outcome: m.Outcome, entry: HistoryEntry) -> str:
     table = "" if where.table is None else f" · {quoted(f'{where.schema}.{where.table}')}"
     file = "" if where.data_file_id is None else f" · file {where.data_file_id}"
     row = "" if where.row_key is None else f" · row {quoted(where.row_key)}"
-    return f"{kinds(tuple(dict.fromkeys(each.kind.value for each in met)))}{table}{file}{row}"
+    more = len({each.object for each in met}) - 1
+    others = f" and {more} more" if more > 0 else ""
+    return f"{kinds(tuple(dict.fromkeys(each.kind.value for each in met)))}{table}{file}{row}{others}"
 
 
 def _description(outcome: m.Outcome, proposal: m.Proposal, others: Sequence[HistoryEntry]) -> str:
