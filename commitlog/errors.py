@@ -430,23 +430,25 @@ class ProposalTooLargeError(CommitLogError):
 
 
 class CatalogUnavailableError(CommitLogError):
-    """PostgreSQL does not answer, or takes no connection. Decisions go on without it; only reading waits.
+    """PostgreSQL does not answer, takes no connection, or cannot do now what it is asked. Decisions go on; only reading waits.
 
     Args:
         address: host, port and database, without a password.
         waited_ms: how long it was tried, in milliseconds.
         detail: what the PostgreSQL client said last.
-        is_full: whether it answers that its disk is full.
+        has_answered: whether that is PostgreSQL's own answer, as of one that can only be read for now, or whose disk is full.
     """
 
-    def __init__(self, address: str, *, waited_ms: int | None = None, detail: str = "", is_full: bool = False) -> None:
+    def __init__(
+        self, address: str, *, waited_ms: int | None = None, detail: str = "", has_answered: bool = False
+    ) -> None:
         self.address = address
         self.waited_ms = waited_ms
         self.detail = detail
-        self.is_full = is_full
         answer, remedy = "does not answer", "Start it (`commitlog up` runs one here), or set"
-        if is_full:
-            answer, remedy = "has no room on its disk", "Make room there, and what waits goes on; or set"
+        if has_answered:
+            answer = "cannot do now what it is asked"
+            remedy = "Once that is mended there, what waits goes on; if it is not the one meant, set"
         elif "FATAL:" in detail:
             answer, remedy = "refuses the connection", "Check login and database, and whether it is the one meant; set"
         super().__init__(

@@ -59,8 +59,8 @@ def told_plainly(database_url: str) -> Iterator[None]:
         address, detail = without_password(database_url), plain(error)
         if not is_weather(error):
             raise CatalogRefusedError(address, detail=detail) from error
-        is_full = isinstance(error, psycopg.errors.DiskFull)
-        raise CatalogUnavailableError(address, detail=detail, is_full=is_full) from error
+        has_answered = error.diag.severity_nonlocalized == "ERROR"
+        raise CatalogUnavailableError(address, detail=detail, has_answered=has_answered) from error
 
 
 def is_weather(error: BaseException) -> bool:

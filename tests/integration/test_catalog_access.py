@@ -17,7 +17,7 @@ from psycopg import sql
 from secured_servers import Certificates, SecuredPostgres, make_certificates
 
 from commitlog.catalog import reader
-from commitlog.catalog.connecting import connect
+from commitlog.catalog.connecting import connect, told_plainly
 from commitlog.catalog.queries import Catalog
 from commitlog.client.reading.duckdb_client import attach_statement, open_lake
 from commitlog.config import Settings
@@ -153,3 +153,12 @@ def test_reader_when_somebody_keeps_a_table_locked_then_it_is_told_so_in_time(
             catalog.head_snapshot_id()
         somebody.rollback()
         assert catalog.head_snapshot_id() > 0
+
+
+def test_catalog_when_it_answers_that_it_can_only_be_read_for_now_then_it_is_not_said_to_be_silent(lake: Lake) -> None:
+    with connect(lake.database_url) as conn:
+        conn.execute("SET TRANSACTION READ ONLY")
+        refused = pytest.raises(CatalogUnavailableError, match=r"cannot do now .* read-only transaction")
+        with refused as told, told_plainly(lake.database_url):
+            conn.execute("CREATE TABLE other ()")
+    assert "commitlog up" not in str(told.value)

@@ -8,11 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from click.testing import CliRunner
 
-from commitlog.catalog.connecting import catalog_url, told_plainly
+from commitlog.catalog.connecting import catalog_url
 from commitlog.config import PORTS_FILE, Settings
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, LocalRuntimeError, LogUnavailableError
 from commitlog.local import home as home_module
@@ -183,13 +182,6 @@ def test_catalog_when_it_refuses_the_connection_then_does_not_say_that_it_does_n
     assert str(CatalogUnavailableError("here/c", detail="Connection refused")).startswith(
         "PostgreSQL at here/c does not answer"
     )
-
-
-def test_catalog_when_its_disk_is_full_then_says_so_and_not_to_start_it() -> None:
-    with pytest.raises(CatalogUnavailableError) as raised, told_plainly("postgresql://here/c"):
-        raise psycopg.errors.DiskFull('could not extend file "base/1/2": No space left on device')
-    assert "has no room on its disk: could not extend" in str(raised.value)
-    assert "commitlog up" not in str(raised.value)
 
 
 def test_ui_when_kafka_does_not_answer_then_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
