@@ -27,6 +27,8 @@ from commitlog.log.topics import Topics
 HEARTBEAT_INTERVAL_S = 0.3
 LOOK_INTERVAL_S = 1.0
 TELL_AGAIN_S = 0.2
+SAID_EVERY_S = 60.0
+"""How often it is logged that messages are sent again: a topic that takes none fails each of them five times a second."""
 UNHEARD_S_MAX = 60.0
 """Twice what a producer may take for a message, after which it reports a failure."""
 IDLE_WAIT_S = 0.15
@@ -93,7 +95,7 @@ class Active:
         self._handed_over = 0
         self._unheard: dict[int, float] = {}
         self._beaten_s = self._looked_s = float("-inf")
-        self._said_again_s = float("-inf")
+        self._said_again_s = self._logged_s = float("-inf")
 
     @property
     def is_quiet(self) -> bool:
@@ -236,10 +238,16 @@ class Active:
             if error is None:
                 on_said()
             else:
-                _logger.warning("a message to %s partition %d is sent again: %s", topic, partition, error)
+                self._log_failed(topic, partition, error)
                 self._unsaid.append(_Unsaid(topic, partition, value, done))
 
         self._hand_over(topic, partition, value, done)
+
+    def _log_failed(self, topic: str, partition: int, error: str) -> None:
+        now_s = self._ports.clock_s()
+        if now_s - self._logged_s >= SAID_EVERY_S:
+            self._logged_s = now_s
+            _logger.warning("messages are sent again, such as one to %s partition %d: %s", topic, partition, error)
 
     def _hand_over(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
         """Sends a message, and remembers since when nothing was heard of it."""

@@ -13,7 +13,15 @@ from deciding import START_MS, make_id
 from commitlog.domain import model as m
 from commitlog.domain.state.index import new_state
 from commitlog.errors import FencedError
-from commitlog.log.active import HEARTBEAT_INTERVAL_S, LOOK_INTERVAL_S, TELL_AGAIN_S, UNHEARD_S_MAX, Active, Limits
+from commitlog.log.active import (
+    HEARTBEAT_INTERVAL_S,
+    LOOK_INTERVAL_S,
+    SAID_EVERY_S,
+    TELL_AGAIN_S,
+    UNHEARD_S_MAX,
+    Active,
+    Limits,
+)
 from commitlog.log.batches import Decider, Incoming
 from commitlog.log.chain import Accepted, Chain, ChainState
 from commitlog.log.codec import (
@@ -266,6 +274,16 @@ def test_receipts_when_they_fail_then_sent_again_without_doubt_until_they_are_th
     running.world.now_s += TELL_AGAIN_S
     running.step()
     assert (running.world.told(), running.telling.told, running.accepted()) == ([1], 1, [1])
+
+
+def test_receipts_when_they_fail_for_long_then_that_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    running = Sequencing()
+    running.world.fails = 10**6
+    running.world.propose()
+    for _ in range(int(1.5 * SAID_EVERY_S / TELL_AGAIN_S)):
+        running.step()
+        running.world.now_s += TELL_AGAIN_S
+    assert [message.partition(",")[0] for message in caplog.messages] == ["messages are sent again"] * 2
 
 
 def test_deciding_when_too_much_is_untold_then_waits() -> None:
