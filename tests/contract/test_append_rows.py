@@ -6,7 +6,8 @@ import io
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -272,6 +273,30 @@ def test_append_when_columns_are_missing_or_of_other_kinds_then_filled_and_cast(
         {"id": 2, "f": None, "u": None, "d": None, "n": None},
         {"id": 3, "f": None, "u": key, "d": None, "n": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("blob", b"\x00a", b"\x00a"),
+        ("uuid", "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000a"),
+        ("time", "01:02:03.5", time(1, 2, 3, 500_000)),
+        ("uint64", 2**64 - 1, 2**64 - 1),
+        ("float64", math.inf, math.inf),
+        ("boolean", False, False),
+        ("decimal(38,2)", "1.50", Decimal("1.50")),
+        ("timestamp_ms", "2026-01-01 00:00:00.123", datetime(2026, 1, 1, 0, 0, 0, 123_000)),
+    ],
+)
+def test_append_when_a_column_is_missing_then_rows_have_its_default_as_those_of_before(
+    log: CommitLog, table: str, kind: str, default: object, value: object
+) -> None:
+    log.append(table, pa.table({"id": [1]}), create=True)
+    with log.transaction() as tx:
+        tx.alter(table).add_column("v", kind, default=default)
+    log.append(table, pa.table({"id": [2]}))
+    found = sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert found == [{"id": 1, "v": value}, {"id": 2, "v": value}]
 
 
 @pytest.mark.parametrize(

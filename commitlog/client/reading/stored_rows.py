@@ -9,6 +9,7 @@ from datetime import time
 from decimal import Decimal
 from itertools import accumulate
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -61,6 +62,8 @@ def _array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
         return pa.MapArray.from_arrays(_offsets(values), keys, items, type=data_type)
     if pa.types.is_binary(data_type) or pa.types.is_interval(data_type) or pa.types.is_time(data_type):
         return pa.array(values, data_type)
+    if data_type == pa.uuid():
+        return pa.array([None if each is None else UUID(each).bytes for each in values], data_type)
     if data_type == WHOLE_NUMBERS:
         return _whole_numbers(values)
     texts = pa.array(values, pa.string())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from commitlog.client.arguments import shown
-from commitlog.domain.model.defining import default_value
+from commitlog.client.reading.stored_rows import scalar_of
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import canonical_value, fold
 
@@ -153,8 +153,7 @@ def _uuid_texts(array: pa.Array) -> pa.Array:
 def missing(column: Column, count: int, data_type: pa.DataType, *, is_read: bool) -> pa.Array:
     """The values of a column that is not there: its default."""
     text = column.initial_default if is_read else column.default
-    value = None if text is None else default_value(column.type, text)
-    return pa.array([value] * count).cast(data_type)
+    return pa.nulls(count, data_type) if text is None else pa.repeat(scalar_of(column, text, data_type), count)
 
 
 def _lists(array: pa.Array) -> pa.Array:
