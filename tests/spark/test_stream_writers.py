@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from commitlog.client import CommitLog
@@ -117,6 +117,27 @@ def test_stream_when_another_driver_takes_its_checkpoint_then_stops_in_plain_wor
     assert duck_ids(log, settings) == [0, 1]
     assert epochs(log) == [1, 2, 3]
     assert len(list(Path(settings.data_path).rglob("*.parquet"))) == 2
+
+
+@pytest.mark.usefixtures("people")
+def test_stream_when_some_of_its_batches_have_a_job_group_of_their_own_then_it_is_one_run(
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "feed").mkdir()
+    for batch in range(3):
+        pq.write_table(pa.table({"id": [batch], "name": ["n"]}, SCHEMA), tmp_path / "feed" / f"{batch}.parquet")
+    into_table = stream_into(TABLE, log=log)
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        if batch_id == 1:
+            df.sparkSession.sparkContext.setJobGroup("mine", "a batch of mine")
+        into_table(df, batch_id)
+
+    feed = spark.readStream.schema("id bigint, name string").option("maxFilesPerTrigger", 1)
+    stream = feed.parquet(str(tmp_path / "feed")).writeStream.foreachBatch(write).trigger(availableNow=True)
+    stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert duck_ids(log, settings) == [0, 1, 2]
+    assert epochs(log) == [1]
 
 
 @pytest.mark.usefixtures("people")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client.tables.write_keys import parse_key, writer_to_table
 from commitlog.errors import ConfigurationError
@@ -79,4 +79,12 @@ class Key:
                 "those of a pool are to do to pyspark.inheritable_thread_target(spark); rows of no stream are appended under a "
                 "key that you choose, such as key='nightly-load:20240131'"
             )
-        return replace(cls.of_stream(query_id, table_id, batch_id), run_id=context.getLocalProperty(RUN_ID))
+        return replace(cls.of_stream(query_id, table_id, batch_id), run_id=_run_of(df.sparkSession, query_id))
+
+
+def _run_of(session: SparkSession, query_id: str) -> str | None:
+    """The run of a query, as Spark knows it: the batch's own code may have given its jobs another group than the run's."""
+    jvm: Any = session._jvm
+    running = session._jsparkSession.sharedState().activeStreamingQueries()
+    query = running.get(jvm.java.util.UUID.fromString(query_id))
+    return session.sparkContext.getLocalProperty(RUN_ID) if query is None else str(query.runId())
