@@ -431,13 +431,24 @@ class Catalog(CatalogReader):
         return {mapping_id: mapped(mapping_id, None) for mapping_id in mapping_ids}
 
     @of_one_moment
-    def inlined_rows_at(self, table_id: int, snapshot_id: int) -> list[dict[str, Any]]:
-        """The rows that are in no file at a snapshot, by the names of their columns, with ``row_id``; values as stored."""
+    def inlined_rows_at(
+        self, table_id: int, snapshot_id: int, *, upto: int | None = None, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The rows that are in no file at a snapshot, by the names of their columns, with ``row_id``; values as stored.
+
+        Args:
+            table_id: of which table.
+            snapshot_id: which snapshot.
+            upto: only rows that have not changed after this snapshot.
+            limit: how many rows at most.
+        """
         rows: list[dict[str, Any]] = []
+        begun_by = snapshot_id if upto is None else min(snapshot_id, upto)
         for name in self.rows_tables(table_id):
             query = statements.ROWS_AT.format(sql.Identifier(name))
+            left = None if limit is None else limit - len(rows)
             with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
-                rows += cursor.execute(query, (snapshot_id, snapshot_id)).fetchall()
+                rows += cursor.execute(query, (begun_by, snapshot_id, left)).fetchall()
         return rows
 
     @of_one_moment

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
@@ -100,8 +101,16 @@ def test_flush_when_a_row_changes_meanwhile_then_is_tried_again_on_the_new_head(
 
 @pytest.mark.usefixtures("stock")
 def test_flush_when_there_are_more_rows_than_a_proposal_names_then_by_several_commits(
-    spark: SparkSession, log: CommitLog, settings: Settings
+    spark: SparkSession, log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked, inlined_rows_at = [], Catalog.inlined_rows_at
+
+    def counted(*args, **options):  # type: ignore[no-untyped-def]
+        found = inlined_rows_at(*args, **options)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(Catalog, "inlined_rows_at", counted)
     for start in range(0, 120, 20):
         with log.transaction() as tx:
             for number in range(start, start + 20):
@@ -117,6 +126,8 @@ def test_flush_when_there_are_more_rows_than_a_proposal_names_then_by_several_co
         if each.proposal is not None and isinstance(each.proposal.changes[0], Flush)
     ]
     assert flushes == [outcome.snapshot_id - 2, outcome.snapshot_id - 1, outcome.snapshot_id]
+    # As many as a proposal names, and one that tells that there are more.
+    assert asked == [52, 52, 21]
     log.wait_for_snapshot()
     assert log.table(STOCK).scan().stored_count() == 0
     assert counts(spark, log) == {"a": 1, "b": 2, "c": 3, **{f"s{number}": number for number in range(120)}}

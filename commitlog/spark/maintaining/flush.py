@@ -88,7 +88,7 @@ def _flush_some(
             raise DataFileError(
                 f"table {to.name} has no primary key, so all of its rows are in files: compact it to make small files fewer"
             )
-        rows = _cold_rows(to_log, to, older_than)
+        rows = _cold_rows(to_log, to, older_than, rows_max + 1)
         with shown_as(spark, "flush", table, to.snapshot_id):
             paths = _write(spark, transaction, to, rows[:rows_max], to_log)
         if not paths:
@@ -102,9 +102,9 @@ def _flush_some(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _cold_rows(log: CommitLog, to: Target, older_than: int | None) -> list[dict[str, Any]]:
-    rows = catalog_of(log).inlined_rows_at(to.definition.table_id, to.snapshot_id)
-    return [row for row in rows if older_than is None or row["begin_snapshot"] < older_than]
+def _cold_rows(log: CommitLog, to: Target, older_than: int | None, limit: int) -> list[dict[str, Any]]:
+    upto = None if older_than is None else older_than - 1
+    return catalog_of(log).inlined_rows_at(to.definition.table_id, to.snapshot_id, upto=upto, limit=limit)
 
 
 def _write(
