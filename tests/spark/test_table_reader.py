@@ -219,6 +219,38 @@ def test_reads_when_a_table_with_nested_columns_has_no_file_left_then_give_no_ro
     assert delete(spark, "nested", "id = 1", log=log) is None
 
 
+def test_insert_when_it_leaves_out_columns_then_they_have_their_defaults(
+    spark: SparkSession, log: CommitLog, options: dict[str, str]
+) -> None:
+    with log.transaction() as tx:
+        steps = tx.alter(TABLE).add_column("city", "varchar", default="it's \\x")
+        steps.add_column("mark", "blob", default=b"\x00'").add_column(
+            "at", "timestamptz", default="2026-01-01 00:00:00+00"
+        )
+        steps.add_column("code", "uint64", default=2**63)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW people USING commitlog OPTIONS ({in_sql(options)})")
+    spark.sql("INSERT INTO people (id) VALUES (1)")
+    spark.sql("INSERT INTO people (id, city, code) VALUES (2, DEFAULT, NULL)")
+    spark.sql("INSERT INTO people BY NAME SELECT 3L AS id, 'n3' AS name")
+    found = spark.sql(
+        "SELECT id, name, city, mark, at = TIMESTAMP '2026-01-01 00:00:00Z', code FROM people ORDER BY id"
+    )
+    others = ("it's \\x", b"\x00'", True)
+    assert found.collect() == [(1, None, *others, 2**63), (2, None, *others, None), (3, "n3", *others, 2**63)]
+
+
+def test_create_table_when_it_lists_columns_or_selects_then_its_use_says_what_to_leave_out(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE made (id BIGINT) USING commitlog OPTIONS (table 'main.people')")
+    try:
+        for statement in ("SELECT * FROM made", "INSERT INTO made VALUES (1)"):
+            with pytest.raises(PySparkException, match="without a list of columns and without AS SELECT"):
+                spark.sql(statement).collect()
+    finally:
+        spark.sql("DROP TABLE made")
+    with pytest.raises(PySparkException, match="without a list of columns and without AS SELECT"):
+        spark.sql("CREATE TABLE made USING commitlog OPTIONS (table 'main.people') AS SELECT 1L AS id")
+
+
 def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_options_which_have_no_password(
     spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ _HERE = {
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
 _IN_TABLE = "option."
 """What Spark puts before the options of a table that CREATE TABLE has made."""
+_NOT_KEPT = "what CREATE TABLE makes keeps its options only without a list of columns and without AS SELECT"
 _OF_TABLE = frozenset(
     {"owner", "provider", "location", "comment", "external", "is_managed_location", "collation", "path"}
 )
@@ -142,7 +143,7 @@ class SourceOptions:
         named, path = self.text("table"), None if self.creates_table else self.text("path")
         if named and path and named != path:
             raise ConfigurationError(f"the table is named twice: by the option table {named}, and by the path {path}")
-        return named or path or self.required("table", "main.flights")
+        return named or path or self.required("table", f"main.flights ({_NOT_KEPT})")
 
     @property
     def follows_results(self) -> bool:
@@ -173,7 +174,10 @@ class SourceOptions:
         known = {name: value for name, value in self._given.items() if name in _KNOWN or name.startswith(_KAFKA)}
         kept = json.dumps(known)
         return StructType(
-            [StructField(each.name, each.dataType, each.nullable, {_KEPT: kept}) for each in schema.fields]
+            [
+                StructField(each.name, each.dataType, each.nullable, {**each.metadata, _KEPT: kept})
+                for each in schema.fields
+            ]
         )
 
     def with_kept(self, schema: StructType) -> SourceOptions:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model.definitions import Column
-from commitlog.spark.columns import held_columns, scan_schema
+from commitlog.spark.columns import DEFAULT, default_expression, held_columns, scan_schema
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.reading.snapshots import snapshot_of
 from commitlog.spark.source.options import SourceOptions
 
+_NEW_DEFAULT = "CURRENT_DEFAULT"
+"""Metadata of a column: the SQL of what new rows have without it."""
 CHANGE, SNAPSHOT = "_change", "_snapshot_id"
 
 
@@ -35,7 +37,19 @@ def source_schema(options: SourceOptions, table: str) -> StructType:
 
 
 def table_schema(columns: Iterable[Column], *, changes: bool = False) -> StructType:
-    fields = [StructField(each.name, each.dataType, True) for each in scan_schema(columns).fields]
+    columns = tuple(columns)
+    fields = [
+        StructField(field.name, field.dataType, True, _default(field.dataType, column.default))
+        for field, column in zip(scan_schema(columns).fields, columns, strict=True)
+    ]
     if changes:
         fields += [StructField(CHANGE, StringType(), False), StructField(SNAPSHOT, LongType(), False)]
     return StructType(fields)
+
+
+def _default(data_type: DataType, text: str | None) -> dict[str, str]:
+    """How Spark knows a column's default, which it puts into rows that an INSERT leaves without the column."""
+    if text is None:
+        return {}
+    expression = default_expression(data_type, text)
+    return {_NEW_DEFAULT: expression, DEFAULT: expression}
