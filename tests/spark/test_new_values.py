@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 import commitlog.spark
 from commitlog.spark import SparkTable
+from commitlog.spark.changing import source_keys
 from commitlog.testing import InMemoryCommitLog
 
 
@@ -49,6 +50,19 @@ def test_merge_when_values_are_texts_then_takes_them_as_sql_in_every_clause(
         .commit()
     )
     assert all_of(t) == [(1, "N1", 0), (2, "new", 4), (3, "n3", 3), (9, "new!", 7)]
+
+
+def test_merge_when_case_tells_names_apart_in_spark_then_takes_its_columns_by_name_all_the_same(
+    spark: SparkSession, people_table: SparkTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_keys, "ROWS_MIN", 1)
+    source = spark.range(2, 5).selectExpr("id AS ID", "'new' AS Name")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        people_table.merge(source, on="Id").when_matched_update().when_not_matched_insert().commit()
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert all_of(people_table) == [(1, "n1", 1), (2, "new", 2), (3, "new", 3), (4, "new", None)]
 
 
 @pytest.mark.parametrize("text", ["Boston", "New York", ""])

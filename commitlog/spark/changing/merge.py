@@ -150,13 +150,14 @@ class Merging:
         keys = checked_items("on", given, str, "names of columns")
         if not keys:
             raise InvalidRequestError("on names the columns that are equal in rows that match, such as on='id'")
-        known = {fold(name) for name in source.columns}
+        known = {fold(name): name for name in source.columns}
         if unknown := [name for name in keys if fold(name) not in known]:
             raise InvalidRequestError(
                 f"on names columns that the source and the table both have, such as on='id' or on=['day', 'id'], not "
                 f"{shown(unknown[0])}: the source has {', '.join(source.columns[:20])}"
             )
-        self._keys = keys
+        # Spark may tell names apart by their case.
+        self._keys = [known[fold(name)] for name in keys]
         self._clauses = clauses
         self._given = source
 

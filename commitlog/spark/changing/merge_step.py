@@ -52,7 +52,8 @@ class MergeStep:
         it matches as ``source``, with its number; where something may be inserted, also those that match and stay."""
         old = self._candidates().alias("target")
         new = (sf.broadcast(self.source) if self.is_small else self.source).alias("source")
-        same = sf.expr(" AND ".join(f"target.{quoted(name)} = source.{quoted(name)}" for name in self.keys))
+        pairs = [(self.base.definition.column(name).name, name) for name in self.keys]
+        same = sf.expr(" AND ".join(f"target.{quoted(own)} = source.{quoted(name)}" for own, name in pairs))
         clauses = self.clauses
         if clauses.not_matched_by_source:
             unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
@@ -90,7 +91,8 @@ class MergeStep:
                 inheritable_thread_target(self.base.spark)(with_positions), self.base.spark, self.base.scan
             )
             bits = source_keys.key_bits(self.source, integers)
-        return source_keys.candidates(describing.result(), bits)
+        own = None if bits is None else bits._replace(name=table.column(bits.name).name)
+        return source_keys.candidates(describing.result(), own)
 
     def _whole(self, side: str, names: Sequence[str]) -> Expression:
         """A row as one value, where an update is to read it."""
