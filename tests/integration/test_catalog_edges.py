@@ -29,8 +29,8 @@ from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.client.reading.scan import Scan
-from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.names import TableName
+from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.types import ColumnType
 

@@ -15,10 +15,10 @@ from commitlog.client.files.file_columns import ROW_ID_FIELD
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.rows_of_file import rows_of_change
-from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
+from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import parse_type
 

@@ -21,9 +21,9 @@ from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
 from commitlog.client.reading.matching import Condition, Expression, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, there, wanted
-from commitlog.client.reading.stored_rows import scalar_of
 from commitlog.client.tables.arrow_columns import Find, conformed
 from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.stored_rows import scalar_of
 from commitlog.domain.model.definitions import Column
 from commitlog.errors import DataFileError
 

@@ -12,9 +12,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commitlog.client.reading.stored_rows import bytes_of, scalar_of
 from commitlog.client.tables.arrow_schemas import WHOLE_NUMBERS, arrow_type
 from commitlog.client.tables.filters import NULL_CHECKS, Excluded
+from commitlog.client.tables.stored_rows import bytes_of, scalar_of
 from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, canonical_value

@@ -15,13 +15,13 @@ from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.matching import Condition, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
-from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import arrow_schema, exact
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.filters import Excluded, Where, conditions
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.others_names import OF_SCANS, told_instead
+from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.errors import InvalidRequestError

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from commitlog.client.arguments import shown
-from commitlog.client.reading.stored_rows import scalar_of
+from commitlog.client.tables.stored_rows import scalar_of
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import canonical_value, fold
 

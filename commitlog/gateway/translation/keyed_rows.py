@@ -15,8 +15,8 @@ from pyroaring import AbstractBitMap64, FrozenBitMap64
 from commitlog.adoption.definitions import SourceTable
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.rows_of_file import RowsOfFile
-from commitlog.client.reading.stored_rows import stored_rows
 from commitlog.client.tables.arrow_schemas import exact
+from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.client.tables.values import row_of
 from commitlog.client.writing.keyed_rows import check_row_count
 from commitlog.domain import model as m

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
-from commitlog.client.reading.stored_rows import bytes_of
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import parse_table_name
+from commitlog.client.tables.stored_rows import bytes_of
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
