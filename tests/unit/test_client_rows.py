@@ -423,6 +423,30 @@ def test_delete_when_keys_have_zones_or_more_digits_than_arrow_then_the_right_ro
     assert sorted(t.scan(columns=["v"]).to_arrow()["v"].to_pylist()) == [0, 3, 4]
 
 
+def test_upsert_when_the_key_has_several_columns_then_rows_are_looked_for_by_all_that_a_filter_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, asked = InMemoryCommitLog(data_path=tmp_path), []
+    with log.transaction() as tx:
+        tx.create_table("t", {"at": "timetz", "a": "int64", "b": "varchar", "v": "int64"}, primary_key=["at", "a", "b"])
+    t, read = log.table("t"), MemoryContents.rows_at
+    t.insert([{"at": "12:00:00+02", "a": a, "b": b, "v": 0} for a in (1, 2) for b in ("x", "y")])
+
+    def rows_at(contents: MemoryContents, *of: Any, among: Any = None, limit: int | None = None) -> Any:
+        asked.append(among)
+        return read(contents, *of, among=among, limit=limit)
+
+    monkeypatch.setattr(MemoryContents, "rows_at", rows_at)
+    t.upsert([{"at": "12:00:00+02", "a": 1, "b": "y", "v": 1}, {"at": "12:00:00+02", "a": 2, "b": "x", "v": 2}])
+    assert [list(each.values()) for each in asked] == [[[1, 2], [b"y", b"x"]]]
+    assert t.scan(columns=["a", "b", "v"]).to_arrow().sort_by([("a", "ascending"), ("b", "ascending")]).to_pylist() == [
+        {"a": 1, "b": "x", "v": 0},
+        {"a": 1, "b": "y", "v": 1},
+        {"a": 2, "b": "x", "v": 2},
+        {"a": 2, "b": "y", "v": 0},
+    ]
+
+
 def test_scan_when_a_file_has_numbers_that_arrow_does_not_hold_then_says_so(tmp_path: Path) -> None:
     log = InMemoryCommitLog(data_path=tmp_path)
     with log.transaction() as tx:

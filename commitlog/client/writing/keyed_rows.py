@@ -121,13 +121,15 @@ class Upsert:
     def _there(
         self, definition: TableDefinition, wanted: Mapping[tuple[Any, ...], Mapping[str, Any]], at: int
     ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        first = definition.column_by_id(definition.primary_key[0])
-        values = {scalar(row[first.name]): None for row in wanted.values()}
+        """The rows that have one of the wanted keys, by their keys."""
+        keys = map(definition.column_by_id, definition.primary_key)
         # What Arrow does not hold no filter compares.
-        where = [Predicate(first.name, FilterOp.IN, tuple(values))] if exact(first) == first else None
-        scan = Scan(self._contents, self._name, at, where=where)
-        for row in scan.images():
-            yield _key_of(definition, row), row
+        compared = [column.name for column in keys if exact(column) == column]
+        values = {name: dict.fromkeys(scalar(row[name]) for row in wanted.values()) for name in compared}
+        where = [Predicate(name, FilterOp.IN, tuple(values[name])) for name in compared]
+        for row in Scan(self._contents, self._name, at, where=where).images():
+            if (key := _key_of(definition, row)) in wanted:
+                yield key, row
 
 
 def put_by_key(
