@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from commitlog.client.arguments import checked_items
-from commitlog.client.reading.file_rows import FileReader
+from commitlog.client.reading.file_rows import BATCH_ROWS, FileReader
 from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.matching import Condition, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
@@ -127,9 +128,9 @@ class Scan(Frames):
         """The rows as Python's values, to be written again or named by their keys; as text what Arrow does not hold as it is
         (`exact`), of which tables with a primary key have nothing in files."""
         stored = rows_as([exact(each) for each in self._columns], self._conditions, self._stored_values())
-        for batch in self._reader.batches(self._file_rows()):
+        in_parts = stored.to_batches(max_chunksize=BATCH_ROWS)
+        for batch in chain(self._reader.batches(self._file_rows()), in_parts):
             yield from to_rows(batch, maps_as_pydicts="strict")
-        yield from to_rows(stored, maps_as_pydicts="strict")
 
     def count(self) -> int:
         """How many rows there are: without a filter what the catalog says, and no file is opened."""
