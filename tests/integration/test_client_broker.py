@@ -294,6 +294,7 @@ def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothi
         log.dry_run(proposal(ids, 1, create_table("u")))
         outcomes = log.subscribe()
         assert next(outcomes).seq == 1
+        access, scan = log.access, log.table("t").scan()
         for _ in range(2):
             log.close()
         assert list(outcomes) == []
@@ -301,6 +302,8 @@ def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothi
         lambda: log.submit(proposal(ids, 2, create_table("u"))),
         lambda: log.append("u", [{"id": 1}]),
         lambda: log.table("t").scan().count(),
+        scan.to_arrow,
+        access.contents,
         log.head_snapshot_id,
         log.tables,
         log.history,

@@ -109,7 +109,14 @@ class _Connections:
         return shown
 
     def _come_again(self) -> None:
-        """Where PostgreSQL was killed, the catalog may be older than it was seen: wait until it is there again."""
+        """Where PostgreSQL was killed, the catalog may be older than it was seen: wait until it is there again.
+
+        Raises:
+            InvalidRequestError: the log was closed, and whoever still holds its contents would have a connection that nobody
+                closes.
+        """
+        if self._is_closed:
+            raise log_is_closed()
         if (seen := self.watch.look_anew()) is not None:
             self.read_to(seen.next_offset, self._settings.catalog_timeout_ms)
 
@@ -161,6 +168,8 @@ class KafkaAccess:
 
     @property
     def _connections(self) -> _Connections:
+        if self._is_closed:
+            raise log_is_closed()
         if self._connected is None:
             with self._connecting:
                 if self._connected is None:
