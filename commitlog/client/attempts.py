@@ -66,7 +66,7 @@ def commit_after_conflicts(
             except ProposalRejectedError as error:
                 if remaining == 0 or error.outcome.reason not in _RETRIED:
                     raise
-                log.see(getattr(error.outcome, "head_snapshot_id", None))
+                log.see(error.outcome.head_snapshot_id)
         except BaseException:
             transaction.discard()
             raise

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 from weakref import WeakSet
@@ -461,16 +462,21 @@ class CommitLog(ReadableLog):
         if key is None:
             return commit_after_conflicts(self, fn, commit, attempts, options)
         options |= key_options(key, options, table=table)
-        if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is not None:
+        committed_first = partial(self._committed_as, options["writer_id"], options["writer_seq"])
+        if (first := committed_first()) is not None:
             return first
         try:
-            return commit_after_conflicts(self, fn, commit, attempts, options)
+            made = commit_after_conflicts(self, fn, commit, attempts, options)
         except KeyReusedError as error:
             # Whoever was first may have found another state of the log, and so have made something else of it.
             self.see(error.snapshot_id)
-            if (first := self._committed_as(options["writer_id"], options["writer_seq"])) is None:
+            if (first := committed_first()) is None:
                 raise
             return first
+        if made is None and (first := committed_first()) is not None:
+            # There was nothing left to do, for whoever was first has done it.
+            return first
+        return made
 
     def _committed_as(self, writer_id: str, writer_seq: int) -> SubmittedOutcome | None:
         """The answer of a commit that was made before, by whichever process."""

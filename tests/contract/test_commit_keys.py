@@ -92,6 +92,22 @@ def test_run_when_its_key_is_committed_meanwhile_with_something_else_then_is_ans
     assert count(log, table) == 1
 
 
+def test_change_when_its_key_is_committed_meanwhile_and_nothing_is_left_to_do_then_is_answered_as_the_first(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    log.append(table, {"id": [1]})
+    firsts = []
+
+    def nothing(tx: Transaction) -> None:
+        firsts.append(log.table(table).delete("id = 1", key="cleanup:7"))
+
+    found = log.change_rows(table, nothing, key="cleanup:7")
+    assert found is not None
+    assert (found.snapshot_id, found.is_repeat) == (firsts[0].snapshot_id, True)
+    assert log.change_rows(table, lambda tx: None, key="cleanup:8") is None
+
+
 def test_key_when_two_commits_have_it_at_once_then_the_second_is_answered_as_the_first(
     log: CommitLog, table: str
 ) -> None:
