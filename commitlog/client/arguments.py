@@ -46,8 +46,8 @@ def checked_text(what: str, given: Any) -> str:
     """A text.
 
     Raises:
-        InvalidRequestError: it is none, or one that UTF-8 cannot hold, such as an argument of a shell that was none, or
-            PostgreSQL.
+        InvalidRequestError: it is none; or it holds half a character, as what a shell gives where its bytes are no UTF-8, or
+            NUL, which PostgreSQL has in no text.
     """
     if not isinstance(given, str):
         raise InvalidRequestError(f"{what} must be a text, not {shown(given)}")

@@ -76,11 +76,10 @@ def named(path: str | None) -> tuple[str, ...]:
 
 @contextmanager
 def there(path: str | None = None) -> Iterator[None]:
-    """Has a file that is gone told as that, and one with values that its table's columns do not hold; without its path by what
-    Arrow says of it.
+    """Turns what Arrow raises for a file in the block into what is said of it; without ``path`` only Arrow's words name it.
 
     Raises:
-        DataFileError: it is one of these.
+        DataFileError: it is gone, or its values are none that its table's columns hold.
     """
     try:
         yield

@@ -125,8 +125,8 @@ class Scan(Frames):
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def images(self) -> Iterator[dict[str, Any]]:
-        """The rows as Python's values, to be written again or named by their keys; as text what Arrow does not hold as it is
-        (`exact`), of which tables with a primary key have nothing in files."""
+        """The rows as Python's values, to be written again or named by their keys. Of rows that are in no file, what Arrow does
+        not hold as it is comes as text (see `exact`); files do not hold it as it is either."""
         stored = rows_as([exact(each) for each in self._columns], self._conditions, self._stored_values())
         in_parts = stored.to_batches(max_chunksize=BATCH_ROWS)
         for batch in chain(self._reader.batches(self._file_rows()), in_parts):

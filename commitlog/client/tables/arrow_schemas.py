@@ -39,8 +39,8 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def exact(column: Column) -> Column:
-    """A column whose values are written again: as text what Arrow does not hold as it is, times of day with their zone and
-    whole numbers of 128 bits without a sign. So are fields inside."""
+    """The column as its values are read to be written again: what Arrow does not hold as it is comes as text, also inside of
+    others. These are times of day with a zone, and whole numbers of 128 bits without a sign."""
     return column.replace(type=_exact_type(column.type), children=tuple(map(exact, column.children)))
 
 
