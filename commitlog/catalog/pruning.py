@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, LiteralString, TypeAlias
 
 from psycopg import sql
@@ -29,7 +30,7 @@ _RUNS_MAX = 256
 Proof: TypeAlias = "tuple[sql.Composable, list[Any]]"
 """A condition, and its parameters."""
 Runs: TypeAlias = "list[tuple[Scalar, Scalar]]"
-"""The first and the last value of each run of values."""
+"""Of each run of values the one that may be read as the least of them, and as the greatest; None proves nothing."""
 
 _NONE_SUCH = sql.SQL(" AND NOT EXISTS ({})")
 _BY_STATISTICS = sql.SQL("""
@@ -198,19 +199,20 @@ class _Side:
 
 
 def _runs(column: Column, values: Sequence[Scalar]) -> Runs:
-    """Values one by one, each the first and the last of a run; of many, the ends of some runs in which all of them are."""
+    """Values one by one, each a run of its own; of many, some runs that hold all of them."""
     if len(values) <= _RUNS_MAX:
         return [(each, each) for each in values]
-    ordered: list[tuple[tuple[Any, Any], int]] = []
-    for at, each in enumerate(values):
+    ordered: list[tuple[Any, Any, Scalar]] = []
+    for each in values:
         least, greatest = _literal(column.type, each, is_least=True), _literal(column.type, each, is_least=False)
         if least is None or greatest is None:
-            return [(each, each)]  # It proves nothing, and so do all of them.
-        ordered.append(((_order(column.type, least), _order(column.type, greatest)), at))
-    ordered.sort()
+            return [(None, None)]  # It proves nothing, and so do all of them.
+        ordered.append((_order(column.type, least), _order(column.type, greatest), each))
+    ordered.sort(key=itemgetter(0))
     size = -(-len(ordered) // _RUNS_MAX)
     runs = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    return [(values[run[0][1]], values[run[-1][1]]) for run in runs]
+    # Whose least reading is below another's may have the greater one all the same.
+    return [(run[0][2], max(run, key=itemgetter(1))[2]) for run in runs]
 
 
 def _order(data_type: ColumnType, literal: str) -> Any:

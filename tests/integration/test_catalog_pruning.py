@@ -145,6 +145,31 @@ def test_files_when_a_list_is_longer_than_is_asked_for_one_by_one_then_none_that
     catalog.close()
 
 
+def test_files_when_values_of_a_long_list_may_be_read_in_two_ways_then_none_that_may_match_is_left_out(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.commit(change("CREATE_TABLE", columns=[{"name": "i", "type": "int64"}, {"name": "t", "type": "timestamp"}]))
+    statistics = [
+        {"column": "i", "min": 2**53 + 1, "max": 2**53 + 1, "null_count": 0},
+        {"column": "t", "min": "2024-01-01 00:00:00", "max": "2024-01-01 00:00:00", "null_count": 0},
+    ]
+    file = {"path": "f.parquet", "record_count": 1, "file_size_bytes": 100, "statistics": statistics}
+    head = lake.commit(change("APPEND", files=[file]))
+    monkeypatch.setattr(pruning, "_RUNS_MAX", 1)
+    with closing(Catalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "t", head)
+        assert table is not None
+        for column, literals, count in [
+            # As floats the first is what the file holds; its readings begin below the other's, and end above them.
+            ("i", (float(2**53), float(2**53 - 1)), 1),
+            ("i", (float(2**53 - 8), float(2**53 - 1)), 0),
+            # The last microsecond that there is; rounded up it is none.
+            ("t", ("2024-01-01 00:00:00", "9999-12-31 23:59:59.9999999"), 1),
+        ]:
+            where = Predicate(column, FilterOp.IN, literals)
+            assert len(list(catalog.files_at(table, head, where=[where]))) == count, literals
+
+
 def test_files_when_a_moment_is_asked_for_then_its_zone_counts_and_without_one_nothing_is_proved(lake: Lake) -> None:
     lake.commit(change("CREATE_TABLE", columns=[{"name": "z", "type": "timestamptz"}]))
     bounds = ["2024-01-01 00:00:00+00", "2024-01-01 02:00:00+02", "2024-01-02 00:00:00+00"]
