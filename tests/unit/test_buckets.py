@@ -46,3 +46,10 @@ def test_bucket_of_when_a_number_is_negative_then_all_its_bytes_count() -> None:
 )
 def test_bucket_of_when_it_is_no_value_of_such_a_type_then_it_is_not_known(data_type: str, value: Scalar) -> None:
     assert bucket_of(parse_type(data_type), value, 16) is None
+
+
+@pytest.mark.parametrize("zone", ["", "Z"])
+def test_bucket_of_when_a_moment_lies_between_two_microseconds_then_it_is_not_known(zone: str) -> None:
+    data_type = parse_type("timestamptz" if zone else "timestamp")
+    assert bucket_of(data_type, "2024-01-01 00:00:00.0000004" + zone, 16) is None
+    assert bucket_of(data_type, "2024-01-01 00:00:00.000001000" + zone, 16) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from commitlog.domain.model.types import INTEGER_BITS, ColumnType, canonical_value
+from commitlog.domain.model.types import SECOND_DIGITS, ColumnType, canonical_value
 from commitlog.domain.model.values import Scalar
 
 BUCKETED = frozenset({"int8", "int16", "int32", "int64", "boolean", "date", "timestamp", "timestamptz"})
@@ -40,6 +40,7 @@ def bucket_of(data_type: ColumnType, value: Scalar, buckets: int) -> int | None:
     if isinstance(found, date):
         return bucket((found - _EPOCH).days, buckets)
     assert isinstance(found, int)
-    is_moment = data_type.name not in INTEGER_BITS and data_type.name != "boolean"
-    # A moment stands in nanoseconds, of which there are whole microseconds.
-    return bucket(found // 1000 if is_moment else found, buckets)
+    if data_type.name not in SECOND_DIGITS:
+        return bucket(found, buckets)
+    # A moment stands in nanoseconds: one between two microseconds is the one or the other, as a reader rounds it.
+    return None if found % 1000 else bucket(found // 1000, buckets)
