@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import localcontext
 from typing import Any
 
 import pytest
@@ -186,6 +187,19 @@ def test_filter_when_readers_may_read_its_literal_in_two_ways_then_both_have_to_
     log.commit(append(data_file(statistics=[told]), table="x"))
     found = serializable(log, read_table("x", ("c", op, literal)), base=base)
     assert found == ([] if is_proof else [f"TABLE_APPENDED@{base + 1}"])
+
+
+def test_filter_when_the_program_computes_decimals_with_few_digits_then_its_literals_are_read_with_all(
+    log: DecidedLog,
+) -> None:
+    log.commit(create_table("x", "c int64"))
+    base = log.head
+    told = {"column": "c", "min": 2**53 + 3, "max": 2**53 + 3, "null_count": 0}
+    log.commit(append(data_file(statistics=[told]), table="x"))
+    with localcontext() as context:
+        context.prec = 6
+        found = serializable(log, read_table("x", ("c", "=", float(2**53 + 2))), base=base)
+    assert found == [f"TABLE_APPENDED@{base + 1}"]
 
 
 def test_names_then_creation_and_drop_are_caught(log: DecidedLog) -> None:

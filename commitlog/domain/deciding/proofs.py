@@ -282,7 +282,8 @@ def _beside_float(data_type: ColumnType, as_given: Comparable, literal: float) -
     if not math.isfinite(literal) or math.ulp(literal) <= 10.0**-data_type.scale:
         return Readings(as_given, as_given)
     number, step = Decimal(literal), Decimal(math.ulp(literal))
-    return Readings(number - step, number + step)
+    # Not by the context of whoever asks, which may keep fewer digits.
+    return Readings(EXACT.subtract(number, step), EXACT.add(number, step))
 
 
 def _rounded_decimal(data_type: ColumnType, as_given: Comparable) -> Readings | None:
