@@ -436,7 +436,7 @@ class CatalogUnavailableError(CommitLogError):
         address: host, port and database, without a password.
         waited_ms: how long it was tried, in milliseconds.
         detail: what the PostgreSQL client said last.
-        has_answered: whether that is PostgreSQL's own answer, as of one that can only be read for now, or whose disk is full.
+        has_answered: whether PostgreSQL does answer: it can only be read for now, its disk is full, or no catalog is in it.
     """
 
     def __init__(

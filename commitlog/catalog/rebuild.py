@@ -231,6 +231,7 @@ class Rebuild:
                         waited_ms=int(self._switch_timeout_s * 1000),
                         detail="the catalog is rebuilt, but a reader's transaction holds the live tables, so it was not "
                         "switched; end that transaction and run the command again",
+                        has_answered=True,
                     ) from error
                 time.sleep(SWITCH_PAUSE_S)
 

@@ -324,7 +324,9 @@ class KafkaAccess:
                 if time.monotonic() > deadline:
                     address = without_password(self._settings.database_url)
                     detail = "it holds no catalog of this log; is `commitlog serve` or `commitlog projector` running?"
-                    raise CatalogUnavailableError(address, waited_ms=self._settings.catalog_timeout_ms, detail=detail)
+                    raise CatalogUnavailableError(
+                        address, waited_ms=self._settings.catalog_timeout_ms, detail=detail, has_answered=True
+                    )
                 time.sleep(_POLL_S)
             applied = self._connections.catalog.applied()
             if applied is not None and applied.log_id != self._connections.genesis.log_id:
