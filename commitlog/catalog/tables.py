@@ -241,7 +241,6 @@ READERS_INDEXES = frozenset(
         "ducklake_data_file_by_end",
         "ducklake_file_column_stats_by_file",
         "ducklake_partition_column_by_table",
-        "ducklake_partition_info_by_table",
         "ducklake_table_by_name",
         "outcomes_by_key",
         "outcomes_by_proposal",
