@@ -161,6 +161,7 @@ def test_listed_files_when_compacted_and_deleted_from_after_that_then_conflict(l
         ("int64", 10, ">", 10.0, True),
         ("decimal(38,20)", "0.10000000000000000001", "=", 0.1, False),
         ("decimal(38,20)", "0.10000000000000000001", "=", 0.11, True),
+        ("decimal(38,20)", "0.00009007199254741001", "=", 9.007199254741e-05, False),
         ("decimal(9,2)", "1.10", ">", 1.1, True),
         ("decimal(9,2)", "1.10", "=", "1.104", False),
         ("decimal(9,2)", "1.11", "=", "1.104", False),

@@ -281,7 +281,8 @@ def _beside_float(data_type: ColumnType, as_given: Comparable, literal: float) -
     """Of numbers that lie closer together than floats do, several are the literal to whoever compares them as floats."""
     if not math.isfinite(literal) or math.ulp(literal) <= 10.0**-data_type.scale:
         return Readings(as_given, as_given)
-    number, step = Decimal(literal), Decimal(math.ulp(literal))
+    # DuckDB rounds a decimal that it makes a float of twice, which may be the float beside the nearest.
+    number, step = Decimal(literal), Decimal(2 * math.ulp(literal))
     # Not by the context of whoever asks, which may keep fewer digits.
     return Readings(EXACT.subtract(number, step), EXACT.add(number, step))
 
