@@ -235,7 +235,7 @@ def _literal(data_type: ColumnType, value: Scalar, *, is_least: bool) -> str | N
             # A filter's decimals are texts, which engines read as the column's type or as a double.
             number = float(value) if isinstance(value, str) else value
             return _number_text(readings(data_type, number), is_least=is_least)
-        if name in _AS_NUMBERS and not isinstance(value, str):
+        if name == "decimal" or (name in _AS_NUMBERS and not isinstance(value, str)):
             return _number_text(readings(data_type, value), is_least=is_least)
         if name in SECOND_DIGITS:
             found = readings(data_type, value)

@@ -209,11 +209,12 @@ def test_files_when_a_moment_is_asked_for_then_its_zone_counts_and_without_one_n
 
 
 def test_files_when_readers_may_round_a_literal_then_files_with_what_it_may_be_stay(lake: Lake) -> None:
-    columns = [{"name": "i", "type": "int64"}, {"name": "t", "type": "timestamp_s"}]
-    lake.commit(change("CREATE_TABLE", columns=columns))
+    types = {"i": "int64", "t": "timestamp_s", "n": "decimal(9,2)"}
+    lake.commit(change("CREATE_TABLE", columns=[{"name": name, "type": kind} for name, kind in types.items()]))
     statistics = [
         {"column": "i", "min": 2**53 + 1, "max": 2**53 + 1, "null_count": 0},
         {"column": "t", "min": "2024-01-01 00:00:01", "max": "2024-01-01 00:00:01", "null_count": 0},
+        {"column": "n", "min": "1.10", "max": "1.10", "null_count": 0},
     ]
     file = {"path": "f.parquet", "record_count": 1, "file_size_bytes": 100, "statistics": statistics}
     head = lake.commit(change("APPEND", files=[file]))
@@ -227,6 +228,11 @@ def test_files_when_readers_may_round_a_literal_then_files_with_what_it_may_be_s
             (FilterOp.GT, "t", "2024-01-01 00:00:01.5", 0),
             (FilterOp.GT, "t", "9999-12-31 23:59:59.5", 0),
             (FilterOp.LE, "t", "9999-12-31 23:59:59.5", 1),
+            (FilterOp.EQ, "n", "1.104", 1),
+            (FilterOp.LT, "n", "1.104", 1),
+            (FilterOp.GT, "n", "1.104", 0),
+            (FilterOp.EQ, "n", "1.116", 0),
+            (FilterOp.GT, "n", "12345678901", 0),
         ]:
             assert len(list(catalog.files_at(table, head, where=(Predicate(column, op, literal),)))) == count, literal
 
