@@ -65,6 +65,19 @@ def test_merge_when_case_tells_names_apart_in_spark_then_takes_its_columns_by_na
     assert all_of(people_table) == [(1, "n1", 1), (2, "new", 2), (3, "new", 3), (4, "new", None)]
 
 
+def test_merge_when_another_column_of_its_source_differs_by_case_alone_then_takes_the_one_that_is_named(
+    spark: SparkSession, people_table: SparkTable
+) -> None:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        source = spark.sql("SELECT 1L AS id, 'other' AS ID, 2L AS Id")
+        for on, value in (("id", "by id"), ("Id", "by Id")):
+            people_table.merge(source, on=on).when_matched_update(set={"name": sf.lit(value)}).commit()
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert all_of(people_table) == [(1, "by id", 1), (2, "by Id", 2), (3, "n3", 3)]
+
+
 @pytest.mark.parametrize("text", ["Boston", "New York", ""])
 def test_update_or_merge_when_a_text_is_no_sql_then_says_how_to_write_text_and_changes_nothing(
     spark: SparkSession, people_table: SparkTable, text: str

@@ -156,8 +156,8 @@ class Merging:
                 f"on names columns that the source and the table both have, such as on='id' or on=['day', 'id'], not "
                 f"{shown(unknown[0])}: the source has {', '.join(source.columns[:20])}"
             )
-        # Spark may tell names apart by their case.
-        self._keys = [known[fold(name)] for name in keys]
+        # Where case tells names apart in Spark, another column may differ by it alone.
+        self._keys = [name if name in source.columns else known[fold(name)] for name in keys]
         self._clauses = clauses
         self._given = source
 
@@ -170,12 +170,12 @@ class Merging:
     def _told(self) -> _Told:
         """DataFileError where keys are not unique."""
         names = [*map(quoted, self._keys)]
-        types = {fold(each.name): each.dataType for each in self._given.schema.fields}
+        types = {each.name: each.dataType for each in self._given.schema.fields}
         # Rows with a NULL key match nothing, and so are told apart.
         is_null = sf.greatest(*[sf.col(name).isNull() for name in names], sf.lit(False))
         apart = sf.when(is_null, sf.col(NUMBER)).alias(_APART)
         by_key = self._source.groupBy(*names, apart).agg(sf.count("*").alias(_ROWS))
-        bounded = [quoted(name) for name in self._keys if _has_bounds(types[fold(name)])]
+        bounded = [quoted(name) for name in self._keys if _has_bounds(types[name])]
         ends = [f(name) for f in (sf.min, sf.max) for name in bounded]
         most, row_count, *values = by_key.agg(sf.max(_ROWS), sf.sum(_ROWS), *ends).collect()[0]
         if most is not None and most > 1:
@@ -198,8 +198,7 @@ class Merging:
         if self._clauses.not_matched_by_source:
             return None
         try:
-            keys = {*map(fold, self._keys)}
-            schema = st.StructType([each for each in self._given.schema.fields if fold(each.name) in keys])
+            schema = st.StructType([each for each in self._given.schema.fields if each.name in self._keys])
             check_conforming(schema, table)
         except DataFileError:
             # Spark may compare them nevertheless; it has its own word on those that it does not.
