@@ -239,6 +239,20 @@ def test_insert_when_it_leaves_out_columns_then_they_have_their_defaults(
     assert found.collect() == [(1, None, *others, 2**63), (2, None, *others, None), (3, "n3", *others, 2**63)]
 
 
+def test_frame_when_it_is_written_beside_files_without_a_column_then_their_rows_get_no_default(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    append(rows(spark, 1), TABLE, log=log)
+    with log.transaction() as tx:
+        tx.alter(TABLE).add_column("city", "varchar", default="Jena")
+    seen(log, tx.outcome)
+    files = str(tmp_path / "files")
+    spark.range(7, 8).write.parquet(files)
+    spark.read.format("commitlog").options(**options).load().write.mode("append").parquet(files)
+    found = spark.read.option("mergeSchema", "true").parquet(files).selectExpr("id", "city").orderBy("id")
+    assert found.collect() == [(1, "Jena"), (7, None)]
+
+
 def test_create_table_when_it_lists_columns_or_selects_then_its_use_says_what_to_leave_out(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE made (id BIGINT) USING commitlog OPTIONS (table 'main.people')")
     try:

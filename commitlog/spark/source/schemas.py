@@ -15,7 +15,7 @@ from commitlog.spark.reading.snapshots import snapshot_of
 from commitlog.spark.source.options import SourceOptions
 
 _NEW_DEFAULT = "CURRENT_DEFAULT"
-"""Metadata of a column: the SQL of what new rows have without it."""
+"""Metadata of a column: the SQL of what new rows have without it; Spark minds it only beside a `DEFAULT`."""
 CHANGE, SNAPSHOT = "_change", "_snapshot_id"
 
 
@@ -51,5 +51,5 @@ def _default(data_type: DataType, text: str | None) -> dict[str, str]:
     """How Spark knows a column's default, which it puts into rows that an INSERT leaves without the column."""
     if text is None:
         return {}
-    expression = default_expression(data_type, text)
-    return {_NEW_DEFAULT: expression, DEFAULT: expression}
+    # Whoever writes a frame's rows to files writes its metadata, too: other files there that lack the column have no default.
+    return {_NEW_DEFAULT: default_expression(data_type, text), DEFAULT: "NULL"}
