@@ -283,3 +283,12 @@ def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_opt
         assert ids(spark.table("made")) == ids(read(spark, TABLE, log=log)) == [2]
     finally:
         spark.sql("DROP TABLE made")
+    with log.transaction() as tx:
+        tx.alter(TABLE).add_column("city", "varchar", default="Jena")
+    seen(log, tx.outcome)
+    spark.sql(f"CREATE TABLE made USING commitlog OPTIONS (table '{TABLE}', home '{tmp_path}')")
+    try:
+        spark.sql("INSERT INTO made (id) VALUES (3L)")
+        assert spark.sql("SELECT id, city FROM made ORDER BY id").collect() == [(2, "Jena"), (3, "Jena")]
+    finally:
+        spark.sql("DROP TABLE made")
