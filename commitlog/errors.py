@@ -21,7 +21,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- ProposalRejectedError       the proposal was decided, and refused
     +-- KeyReusedError              an idempotency key was used again for another write, which is not committed
     +-- ProposalTooLargeError       the proposal is over the log's limit and was not sent
-    +-- CatalogUnavailableError     PostgreSQL does not answer
+    +-- CatalogUnavailableError     PostgreSQL does not answer, or cannot do now what it is asked
     +-- CatalogBehindError          the catalog does not hold yet, in time, what was committed before it was asked
     +-- CatalogMismatchError        the catalog belongs to another log, or is ahead of this one
     +-- CatalogRefusedError         PostgreSQL refuses what was asked of the catalog

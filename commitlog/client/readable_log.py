@@ -54,7 +54,7 @@ class ReadableLog:
     """
 
     def __init__(self, access: LogAccess, timeout_ms: int) -> None:
-        self._opened, self._is_closed = access, False
+        self._opened, self._closed = access, False
         self._timeout_ms = timeout_ms
         self._seen_snapshot_id = 0
 
@@ -68,12 +68,17 @@ class ReadableLog:
 
     def close(self) -> None:
         """Let go of connections; what is closed already stays closed."""
-        self._is_closed = True
+        self._closed = True
         self._opened.close()
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was closed: then nothing more can be asked of it."""
+        return self._closed
+
+    @property
     def _access(self) -> LogAccess:
-        if self._is_closed:
+        if self._closed:
             raise log_is_closed()
         return self._opened
 

@@ -48,7 +48,7 @@ def connect_by(settings: Settings) -> CommitLog:
     options = tuple(sorted(settings.kafka.items()))
     with _lock:
         known = _logs.get((place, options))
-        if known is None or known._is_closed:
+        if known is None or known.is_closed:
             known = _logs[place, options] = CommitLog.connect(settings=settings)
         return known
 
