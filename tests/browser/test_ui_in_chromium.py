@@ -108,7 +108,7 @@ def test_pages_when_looked_at_then_fit_can_be_read_and_load_nothing_from_elsewhe
 
 @pytest.mark.parametrize(("scheme", "width"), SHAPES)
 def test_sites_page_when_a_row_is_held_back_then_fits_and_can_be_read(
-    page: Page, scheme: str, width: int, tmp_path: Path
+    page: Page, address: str, scheme: str, width: int, tmp_path: Path
 ) -> None:
     pictures = Path(os.environ.get("COMMITLOG_TEST_PICTURES", tmp_path))
     paris, tokyo = logs = [InMemoryCommitLog(), InMemoryCommitLog()]
@@ -131,10 +131,11 @@ def test_sites_page_when_a_row_is_held_back_then_fits_and_can_be_read(
         page.picture(pictures / f"sites-{scheme}-{width}.png")
         assert page.value("document.documentElement.scrollWidth") <= width
         assert page.value(CONTRASTS) == []
+        page.open(address + "health")  # Nobody follows a server that ends.
         assert page.complaints() == []
 
 
-def test_refusal_when_a_name_is_long_then_fits_on_a_phone(page: Page, tmp_path: Path) -> None:
+def test_refusal_when_a_name_is_long_then_fits_on_a_phone(page: Page, address: str, tmp_path: Path) -> None:
     with InMemoryCommitLog(data_path=tmp_path) as own:
         for table in ("main." + "x" * 70,) * 2:
             with suppress(ProposalRejectedError), own.transaction() as tx:
@@ -144,6 +145,7 @@ def test_refusal_when_a_name_is_long_then_fits_on_a_phone(page: Page, tmp_path: 
             page.shape(width=390, height=900, scheme="light")
             page.open(address_of("127.0.0.1", taken.getsockname()[1]) + "outcome/2")
             assert page.value("document.documentElement.scrollWidth") <= 390
+            page.open(address + "health")  # Nobody follows a server that ends.
 
 
 def test_refusal_when_docs_show_it_then_the_picture_is_small(
