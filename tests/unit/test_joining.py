@@ -233,16 +233,7 @@ def test_join_when_it_dies_in_between_then_goes_on_as_of_the_same_snapshot(
     put(b, row(2, "b"))
     Link(b, a).run(follow=False)
     late = site("c", 3)
-
-    class Died(Exception):  # noqa: N818
-        pass
-
-    def die(progress: object) -> None:
-        if rows_or_none(late):
-            raise Died
-
-    with pytest.raises(Died):
-        Join(a, late).run(told=die)
+    begin_and_die(a, late, when=lambda _: bool(rows_or_none(late)))
     change(a, row(2, "a knows b's"))
     with pytest.raises(ConfigurationError, match="begin the join from a again"):
         Link(b, late)
@@ -259,15 +250,7 @@ def test_join_when_it_dies_before_any_row_was_told_then_no_other_site_goes_on_wi
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
     late = site("c", 3)
-
-    class DiedError(Exception):
-        pass
-
-    def die(_: object) -> None:
-        raise DiedError
-
-    with pytest.raises(DiedError):
-        Join(a, late).run(told=die)
+    begin_and_die(a, late)
     with pytest.raises(ConfigurationError, match="begin the join from a again"):
         Join(b, late)
     put(a, row(1, "a"))
@@ -282,19 +265,27 @@ def test_join_when_it_died_and_what_it_told_was_archived_then_no_link_takes_the_
 ) -> None:
     put(a, row(1, "a"))
     late = site("c", 3)
-
-    class DiedError(Exception):
-        pass
-
-    def die(_: object) -> None:
-        raise DiedError
-
-    with pytest.raises(DiedError):
-        Join(a, late).run(told=die)
+    begin_and_die(a, late)
     Trimmed(late, late.last_seq(), monkeypatch)
     for begun in (Link, Join):
         with pytest.raises(ConfigurationError, match="site c has begun to join and was not told everything"):
             begun(a, late)
+
+
+def begin_and_die(
+    source: InMemoryCommitLog, target: InMemoryCommitLog, *, when: Callable[[Any], bool] = lambda _: True
+) -> None:
+    """A join that ends by an error the first time that it tells of its progress and the condition holds."""
+
+    class DiedError(Exception):
+        pass
+
+    def die(progress: Any) -> None:
+        if when(progress):
+            raise DiedError
+
+    with pytest.raises(DiedError):
+        Join(source, target).run(told=die)
 
 
 def rows_or_none(log: InMemoryCommitLog) -> list[dict[str, Any]]:
@@ -719,16 +710,7 @@ def test_join_when_tables_have_no_primary_key_then_their_rows_are_told_and_links
     with a.transaction() as tx:
         tx.alter("main.t").drop_column("gone").drop_column("w")
     a.table("main.t").delete("id = 2")
-
-    class DiedError(Exception):
-        pass
-
-    def die(progress: Any) -> None:
-        if progress.told:
-            raise DiedError
-
-    with pytest.raises(DiedError):
-        Join(a, late).run(told=die)
+    begin_and_die(a, late, when=lambda progress: bool(progress.told))
     a.table("main.t").append([{"id": 6, "v": "too late"}])
     told = Join(a, late).run().told
     expected = [{"id": each, "v": "a" if each < 4 else "b", "gone_2": None} for each in (1, 3, 4, 5)]
