@@ -24,7 +24,7 @@ from commitlog.log import genesis
 from commitlog.log.codec import decode_record
 from commitlog.log.connection import make_admin
 from commitlog.log.genesis import init_log, read_genesis, require_genesis
-from commitlog.log.topic_settings import check_topics, partition_counts
+from commitlog.log.topic_settings import check_topics, described, partition_counts
 from commitlog.log.topics import topics_of
 
 
@@ -38,6 +38,8 @@ def alter(settings: Settings, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.incremental_alter_configs([resource])[resource].result()
+    # The controller has answered, of which the broker hears a moment later.
+    wait_until(lambda: described(settings, [topic])[topic][name] == value, "the broker to know")
 
 
 def test_init_when_done_twice_then_the_log_is_the_same(settings: Settings) -> None:
