@@ -35,6 +35,7 @@ from commitlog.ops.service import runtime
 from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
 
 StartUp = Callable[..., subprocess.Popen[bytes]]
+DEADLINE_S = 90.0
 
 UP = """\
 import sys
@@ -64,7 +65,7 @@ def home(servers_dir: Path, request: pytest.FixtureRequest) -> Iterator[Settings
 
 @pytest.fixture
 def start_up(home: Settings) -> Iterator[StartUp]:
-    """Runs `up` in a process of its own and returns when it is ready; it is stopped after the test."""
+    """Runs `up` in a process of its own and returns when it is ready and its services stay; it is stopped after the test."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(reached: Settings = home) -> subprocess.Popen[bytes]:
@@ -74,18 +75,20 @@ def start_up(home: Settings) -> Iterator[StartUp]:
                 [sys.executable, "-c", UP], env=reached.environment(), stdout=output, stderr=subprocess.STDOUT
             )
         started.append(process)
-        wait_for(lambda: "ready after" in log_file.read_text() or process.poll() is not None, timeout_s=60)
+        wait_for(lambda: "ready after" in log_file.read_text() or process.poll() is not None)
         assert process.poll() is None, log_file.read_text()
+        # Until its second run one of the services comes and goes.
+        wait_for(lambda: [each["starts"] for each in status(home).services] == [1, 2])
         return process
 
     yield start
     down(home, say=lambda line: None)
     for process in started:
-        process.wait(30)
+        process.wait(DEADLINE_S)
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline, "timed out"
         time.sleep(0.05)
@@ -128,13 +131,13 @@ def test_up_when_sigterm_then_stops_all_and_keeps_the_data(home: Settings, start
 
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(30) == 0
+    assert process.wait(DEADLINE_S) == 0
     assert not any(psutil.pid_exists(pid) for pid in pids.values())
     assert status(home) == RuntimeStatus(home.home, None)
     again = start_up()
     assert has_traces(status(home))
     again.send_signal(signal.SIGINT)
-    assert again.wait(30) == 0
+    assert again.wait(DEADLINE_S) == 0
 
 
 def test_up_when_everything_was_killed_then_starts_from_what_is_left(home: Settings, start_up: StartUp) -> None:
@@ -189,7 +192,7 @@ def test_up_when_a_server_or_service_dies_then_starts_it_again_at_the_same_addre
         child.kill()
 
     wait_for(lambda: not (status(home).kafka_answers and status(home).postgres_answers))
-    wait_for(lambda: bool(status(home).kafka_answers and status(home).postgres_answers), timeout_s=90)
+    wait_for(lambda: bool(status(home).kafka_answers and status(home).postgres_answers))
     wait_for(lambda: service_pids(home).keys() == services.keys() and not dead & set(service_pids(home).values()))
 
     after = status(home)
@@ -219,7 +222,7 @@ def test_up_when_its_disk_takes_nothing_more_then_goes_on_and_tells_what_runs_as
 
 
 def is_alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return bool(find_processes(lambda each: each.pid == pid))
 
 
 def test_up_when_postgres_loses_its_data_then_makes_the_databases_and_the_reader_anew(
@@ -230,7 +233,7 @@ def test_up_when_postgres_loses_its_data_then_makes_the_databases_and_the_reader
     (server,) = [each for each in psutil.Process(process.pid).children() if each.name() == "postgres"]
     shutil.rmtree(home.home / "postgres" / "data")
     server.kill()
-    wait_for(lambda: answers(url) and answers(reader_url(home)), timeout_s=90)
+    wait_for(lambda: answers(url) and answers(reader_url(home)))
     assert reader_of(home) == ("reader", True, False)
 
 
@@ -246,7 +249,6 @@ def test_up_when_a_service_ends_with_a_code_of_its_own_then_goes_on_with_the_oth
     home: Settings, start_up: StartUp
 ) -> None:
     start_up()
-    wait_for(lambda: [each["starts"] for each in status(home).services] == [1, 2])
     assert service_pids(home).keys() == {"steady", "fenced"}
 
 
