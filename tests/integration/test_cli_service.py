@@ -37,7 +37,7 @@ from commitlog.log.topics import topics_of
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.bench.sequencer_fleet import Member
 from commitlog.ops.service import health
-from commitlog.ops.service.health import log_health, may_wait
+from commitlog.ops.service.health import LogHealth, log_health, may_wait
 from commitlog.ops.service.listening import listening, measures_note, noted, running_at
 from commitlog.ops.service.notes import Notes
 from commitlog.ops.service.runtime import prepared_services
@@ -282,6 +282,19 @@ def test_status_when_nobody_decides_and_somebody_starts_it_again_then_says_who(s
     lock.release()
 
 
+def seen(settings: Settings, problem: str) -> LogHealth:
+    """The first look at a log in which this alone is wrong: where processors are short, a sequencer may not be heard once."""
+    looks: list[LogHealth] = []
+
+    def is_seen() -> bool:
+        looks.append(log_health(settings))
+        told = looks[-1].problems
+        return looks[-1].sequencer_alive and len(told) == 1 and told[0].startswith(problem)
+
+    wait_until(is_seen, problem)
+    return looks[-1]
+
+
 def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,10 +305,8 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         wait_until(lambda: log_health(settings).is_well, "well")
         projector.send_signal(signal.SIGSTOP)
         run_json(settings, "submit", "-", given=line(create("t")))
-        wait_until(lambda: not log_health(settings).is_well, "a stuck projector is seen")
-        stuck = log_health(settings)
-        assert (stuck.sequencer_alive, stuck.projector_alive, stuck.lag) == (True, True, 1)
-        assert "readers do not see what was decided" in stuck.problems[0]
+        stuck = seen(settings, "readers do not see what was decided")
+        assert (stuck.projector_alive, stuck.lag) == (True, 1)
         hasty = dataclasses.replace(settings, catalog_timeout_ms=100)
         export = ["catalog", "export", "--to", str(tmp_path / "out")]
         for command in (["log"], ["diff", "0"], export, [*export, "--snapshot", "1"]):
@@ -307,8 +318,7 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         wait_until(lambda: log_health(settings).is_well, "well again")
         projector.kill()
         projector.wait()
-        wait_until(lambda: not log_health(settings).projector_alive, "a dead projector is seen")
-        assert "no projector is connected" in log_health(settings).problems[0]
+        assert not seen(settings, "no projector is connected").projector_alive
         Notes(settings).leave("projector", "outcome 7 cannot be written")
         assert "projector: outcome 7 cannot be written" in log_health(settings).problems
         assert log_health(settings).as_dict()["well"] is False
@@ -329,10 +339,8 @@ def test_status_when_the_sequencer_beats_and_does_not_decide_then_not_well(
     with serving(settings), process_of(settings, "projector", tmp_path):
         wait_until(lambda: log_health(settings).is_well, "well")
         run(settings, "submit", "-", "--timeout", "0.2", given=line(create("t")))
-        wait_until(lambda: not log_health(settings).is_well, "a stuck sequencer is seen")
-        stuck = log_health(settings)
-        assert (stuck.sequencer_alive, stuck.decided_seq, stuck.lag) == (True, 0, 0)
-        assert stuck.problems[0].startswith("proposals wait for more than")
+        stuck = seen(settings, "proposals wait for more than")
+        assert (stuck.decided_seq, stuck.lag) == (0, 0)
         reads.set()
         wait_until(lambda: log_health(settings).decided_seq == 1 and log_health(settings).is_well, "well again")
 
