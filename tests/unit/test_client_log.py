@@ -249,7 +249,7 @@ def test_turn_when_two_threads_have_one_writer_then_one_after_the_other() -> Non
 
     def second() -> None:
         inside.wait()
-        with turns.turn(with_seq(2), timeout_s=1):
+        with turns.turn(with_seq(2), timeout_s=60):
             entered.append(2)
 
     thread = threading.Thread(target=second)
@@ -313,7 +313,7 @@ def test_new_proposal_id_when_forked_while_a_thread_makes_one_then_the_child_mak
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(5)
+            signal.alarm(60)
             ids.new_proposal_id()
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
