@@ -13,14 +13,18 @@ from commitlog.ops.torture.ledger import stacks_file
 from commitlog.ops.torture.machines import Writers
 
 STUCK = """
-import faulthandler, os, sys, threading
+import faulthandler, sys, threading, time
 from pathlib import Path
-from commitlog.ops.torture.ledger import STACKS_SIGNAL, stacks_file
-stacks = stacks_file(Path(sys.argv[1]), os.getpid()).open("w")
-faulthandler.register(STACKS_SIGNAL, file=stacks)
+from commitlog.ops.torture.ledger import stacks_told
+register = faulthandler.register
+def register_late(*arguments, **more):
+    time.sleep(0.5)
+    register(*arguments, **more)
+faulthandler.register = register_late
 def waits_for_ever():
     threading.Event().wait()
-waits_for_ever()
+with stacks_told(Path(sys.argv[1])):
+    waits_for_ever()
 """
 
 
@@ -37,6 +41,7 @@ def test_finish_when_a_writer_does_not_end_then_it_says_where_it_is(
         stacks = stacks_file(tmp_path / "ledgers", pid)
         for _ in range(100):
             assert not writers.finish(0.5)
+            assert writers._processes[0].poll() is None  # type: ignore[attr-defined]
             if stacks.exists() and "waits_for_ever" in stacks.read_text():
                 break
         else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,6 +102,18 @@ class Ledger:
 def stacks_file(folder: Path, pid: int) -> Path:
     """Where a process of writers says where each of its threads is, when it is asked."""
     return folder / f"stacks.{pid}"
+
+
+@contextmanager
+def stacks_told(folder: Path) -> Iterator[None]:
+    """This process says so, as long as the block runs."""
+    told = stacks_file(folder, os.getpid())
+    unready = told.with_suffix(".unready")
+    with unready.open("w") as stacks:
+        faulthandler.register(STACKS_SIGNAL, file=stacks)
+        # Whoever sees the file sends the signal, which ends a process that does not know it yet.
+        unready.rename(told)
+        yield
 
 
 def _cut_unfinished(path: Path) -> None:

@@ -6,9 +6,7 @@ same by the same key, or by the same id.
 
 from __future__ import annotations
 
-import faulthandler
 import json
-import os
 import random
 import sys
 import threading
@@ -39,7 +37,7 @@ from commitlog.errors import (
     SnapshotNotFoundError,
 )
 from commitlog.ops.service.json_logs import log_as_json
-from commitlog.ops.torture.ledger import END_FILE, STACKS_SIGNAL, Answer, Ledger, stacks_file
+from commitlog.ops.torture.ledger import END_FILE, Answer, Ledger, stacks_told
 
 TIMEOUT_MS = 10_000
 PAUSE_S_MAX = 0.6
@@ -264,17 +262,15 @@ def main() -> None:
     """Run the writers of one process: a folder for ledgers, a seed, and by writer its kind, in JSON."""
     folder, seed, kinds = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
     log_as_json("writers")
-    with stacks_file(folder, os.getpid()).open("w") as stacks:
-        faulthandler.register(STACKS_SIGNAL, file=stacks)
-        with connected(Settings.load()) as log:
-            threads = [
-                threading.Thread(target=write_on, args=(log, kind, name, seed, folder), name=name)
-                for name, kind in kinds.items()
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+    with stacks_told(folder), connected(Settings.load()) as log:
+        threads = [
+            threading.Thread(target=write_on, args=(log, kind, name, seed, folder), name=name)
+            for name, kind in kinds.items()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
 
 def connected(settings: Settings) -> CommitLog:
