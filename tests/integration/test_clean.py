@@ -332,6 +332,8 @@ def test_clean_when_a_refused_files_proposal_waits_again_then_keeps_it(
 
 def test_clean_when_something_is_proposed_after_it_looked_then_keeps_it(lake: LiveLake) -> None:
     first, second, third = ours(lake), ours(lake), ours(lake)
+    # A heartbeat on its way that is older than they are would have them be younger than now.
+    lake.age(first, second, third)
     with Cleaning(lake.settings, older_than_ms=0) as cleaning:
         found = cleaning.removable()
         assert len(found) == 3
