@@ -204,7 +204,7 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
 
 
 def test_head_when_the_log_ends_with_what_is_no_outcome_then_the_catalog_gets_there(made: Settings) -> None:
-    with CommitLog.connect(settings=replace(made, catalog_timeout_ms=5_000)) as log:
+    with CommitLog.connect(settings=made) as log:
         for _ in range(3):
             with serving(made):
                 assert log.submit(proposal(Ids(seed_of("ends")), 0)).reason is Reason.INVALID
