@@ -30,7 +30,7 @@ from commitlog.spark.writing import append as appending
 STEPS = ("before write", "after write", "after publish", "after the verdict", "before the checkpoint")
 FUNCTION_TABLE, FORMAT_TABLE = "main.by_function", "main.by_format"
 FEED_SCHEMA = "id bigint, name string"
-WAIT_S = 60
+WAIT_S = 120
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from commitlog.spark import stream_into
 
 ROWS_OF_A_FILE = 10
 DRIVER = Path(__file__).with_name("killed_driver.py")
-DRIVER_TIMEOUT_S = 120
+DRIVER_TIMEOUT_S = 240
 
 
 @pytest.fixture
