@@ -179,7 +179,7 @@ def messages_of(settings: Settings, topic: str, partition: int = 0) -> list[byte
 def write_raw(settings: Settings, topic: str, *values: bytes | None, partition: int = 0) -> None:
     """Writes values past all of our own code."""
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "enable.idempotence": True})
-    producer.list_topics(timeout=10)
+    producer.list_topics(timeout=DEADLINE_S)
     failures: list[str] = []
     for value in values:
         producer.produce(
@@ -189,7 +189,7 @@ def write_raw(settings: Settings, topic: str, *values: bytes | None, partition: 
             partition=partition,
             on_delivery=lambda error, _: failures.append(str(error)) if error else None,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(DEADLINE_S) == 0
     assert failures == []
 
 

@@ -105,10 +105,10 @@ def kafka_options(running: RuntimeStatus) -> dict[str, str]:
 
 def leave_traces(running: RuntimeStatus) -> None:
     client = AdminClient(kafka_options(running))
-    client.create_topics([NewTopic("trace", 1)])["trace"].result(timeout=10)
+    client.create_topics([NewTopic("trace", 1)])["trace"].result(timeout=DEADLINE_S)
     producer = Producer(kafka_options(running))
     producer.produce("trace", b"kept")
-    assert producer.flush(20) == 0
+    assert producer.flush(DEADLINE_S) == 0
     with psycopg.connect(str(running.database_url)) as connection:
         connection.execute("CREATE TABLE trace AS SELECT 7 AS kept")
 
@@ -117,7 +117,7 @@ def has_traces(running: RuntimeStatus) -> bool:
     client = AdminClient(kafka_options(running))
     with psycopg.connect(str(running.database_url)) as connection:
         row = connection.execute("SELECT kept FROM trace").fetchone()
-    return "trace" in client.list_topics(timeout=10).topics and row == (7,)
+    return "trace" in client.list_topics(timeout=DEADLINE_S).topics and row == (7,)
 
 
 def test_up_when_sigterm_then_stops_all_and_keeps_the_data(home: Settings, start_up: StartUp) -> None:
@@ -257,7 +257,7 @@ def test_up_when_only_the_servers_are_asked_for_then_nobody_makes_a_log_there(ho
     subprocess.run(command, env=home.environment(), check=True, capture_output=True)
     running = status(home)
     assert (running.kafka_answers, running.postgres_answers, running.services) == (True, True, ())
-    assert list(AdminClient(kafka_options(running)).list_topics(timeout=10).topics) == []
+    assert list(AdminClient(kafka_options(running)).list_topics(timeout=DEADLINE_S).topics) == []
 
 
 def test_up_when_already_running_then_says_so_and_does_nothing(home: Settings, start_up: StartUp) -> None:
@@ -350,12 +350,12 @@ def test_broker_when_its_path_has_commas_and_other_letters_then_keeps_all_in_it(
     directory = servers_dir / f"{locale} a, b & \u00fc \u96ea <$1> 100%20" / "kafka"
     with EmbeddedBroker(directory) as broker:
         client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **broker.client_options})
-        client.create_topics([NewTopic("trace", 1)])["trace"].result(timeout=10)
+        client.create_topics([NewTopic("trace", 1)])["trace"].result(timeout=DEADLINE_S)
     assert (directory / "data" / "trace-0").is_dir()
     assert "trace" in broker.log_file.read_text()
     with EmbeddedBroker(directory) as broker:
         client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **broker.client_options})
-        assert "trace" in client.list_topics(timeout=10).topics
+        assert "trace" in client.list_topics(timeout=DEADLINE_S).topics
 
 
 def test_broker_when_its_directory_is_in_use_then_refuses(servers_dir: Path, kafka: str) -> None:
@@ -367,7 +367,7 @@ def test_broker_when_asked_without_its_password_then_tells_nothing_at_either_por
     directory = servers_dir / "asking"
     with EmbeddedBroker(directory) as broker:
         known = {"bootstrap.servers": broker.bootstrap_servers, **broker.client_options}
-        assert AdminClient(known).list_topics(timeout=20).brokers
+        assert AdminClient(known).list_topics(timeout=DEADLINE_S).brokers
         for options in (
             {"bootstrap.servers": broker.bootstrap_servers},
             {**known, "sasl.password": "guessed"},
