@@ -2,7 +2,7 @@
 
 Everything it writes is in its own directory, so that a directory is a cluster: start it again and the topics are there.
 It listens on 127.0.0.1 only, asks for a password (`broker_access`), and its ports may differ from start to start. A broker
-that outlived a killed parent is found by its command line and stopped before the next one starts.
+that outlived a killed parent, or what makes its storage, is found by its command line and stopped before the next one starts.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class EmbeddedBroker(EmbeddedServer):
         if not self._is_open:
             arguments.append(f"@{self._access.make()}")
         self._write_configuration()
-        command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1")
+        command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1", _marker(self._directory))
         with self._output().open("wb") as output:
             formatted = subprocess.run(
                 [*command, "kafka.tools.StorageTool", *arguments, "--config", _CONFIGURATION],
@@ -204,7 +204,7 @@ class EmbeddedBroker(EmbeddedServer):
 
 
 def stop_orphaned_broker(directory: Path) -> bool:
-    """Stops the broker that still runs in a directory whose lock is free; True when there was one."""
+    """Stops the broker, or what makes its storage, in a directory whose lock is free; True when there was one."""
     marker = _marker(directory.resolve())
     orphans = find_processes(lambda process: marker in process.cmdline())
     stop_processes(orphans, signal.SIGTERM, timeout_s=EmbeddedBroker.STOP_TIMEOUT_S)

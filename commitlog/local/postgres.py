@@ -132,7 +132,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
     def _initialise(self, programs: Path, account: pwd.struct_passwd | None) -> None:
         # Made aside and renamed, so that an initdb that was killed leaves nothing that looks like a database.
-        unfinished = self._directory / "data.unfinished"
+        unfinished = _unfinished(self._directory)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
         # Who uses a server whose data was lost goes on knowing its password.
@@ -195,17 +195,24 @@ class EmbeddedPostgres(EmbeddedServer):
 def stop_orphaned_postgres(directory: Path) -> bool:
     """Stops the server, or what is left of one, in a directory whose lock is free; True when there was one."""
     # As the kernel tells where a process is, by whatever links the directory was reached: beside it no other one can start.
-    data = str((directory / "data").resolve())
+    data, unfinished = (str(place.resolve()) for place in (directory / "data", _unfinished(directory)))
 
     def is_left(process: psutil.Process) -> bool:
         return bool(process.name() == "postgres" and process.cwd() == data)
 
+    makers = find_processes(lambda process: f"--pgdata={unfinished}" in process.cmdline())
+    stop_processes(makers, signal.SIGTERM, timeout_s=EmbeddedPostgres.STOP_TIMEOUT_S)
     left = find_processes(is_left)
     postmasters = find_processes(lambda process: is_left(process) and "-D" in process.cmdline())
     stop_processes(postmasters, signal.SIGINT, timeout_s=EmbeddedPostgres.STOP_TIMEOUT_S)
     # Sessions of a killed server end by themselves, unless they are busy.
     stop_processes(left, signal.SIGQUIT, timeout_s=5)
-    return bool(left)
+    return bool(makers or left)
+
+
+def _unfinished(directory: Path) -> Path:
+    """Where the data of a server is made."""
+    return directory / "data.unfinished"
 
 
 def _kept_password(password_file: Path) -> str | None:

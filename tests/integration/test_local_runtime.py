@@ -54,6 +54,15 @@ up(Settings.load(), service_factory=services, say=lambda line: print(line, flush
 """
 
 
+MAKING = """\
+import sys
+from pathlib import Path
+from commitlog import local
+
+getattr(local, sys.argv[1])(Path(sys.argv[2])).start()
+"""
+
+
 @pytest.fixture
 def home(servers_dir: Path, request: pytest.FixtureRequest) -> Iterator[Settings]:
     """Settings of a home in a directory that PostgreSQL's user may pass through."""
@@ -397,6 +406,30 @@ def test_postgres_when_initdb_was_killed_then_starts_over(servers_dir: Path) -> 
     with EmbeddedPostgres(directory) as server, psycopg.connect(server.url) as connection:
         assert connection.execute("SHOW fsync").fetchone() == ("on",)
         assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "folder", "maker"),
+    [(EmbeddedBroker, "kafka", "kafka.tools.StorageTool"), (EmbeddedPostgres, "postgres", "--pgdata=")],
+    ids=["kafka", "postgres"],
+)
+def test_server_when_it_is_killed_while_its_data_are_made_then_what_makes_them_is_stopped(
+    kind: type[EmbeddedBroker | EmbeddedPostgres], folder: str, maker: str, servers_dir: Path
+) -> None:
+    directory = servers_dir / f"making-{folder}" / folder
+    starting = subprocess.Popen([sys.executable, "-c", MAKING, kind.__name__, str(directory)])
+
+    def is_maker(process: psutil.Process) -> bool:
+        line = " ".join(process.cmdline())
+        return maker in line and str(directory) in line
+
+    wait_for(lambda: bool(find_processes(is_maker)), timeout_s=60)
+    starting.kill()
+    starting.wait()
+    assert stop_orphans(directory.parent)
+    assert find_processes(is_maker) == []
+    with kind(directory) as server:
+        assert server.pid is not None
 
 
 def test_postgres_when_its_data_was_lost_then_starts_empty_with_the_password_that_others_know(
