@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from commitlog.config import PORTS_FILE, RUN_FILE, Settings
+from commitlog.errors import LocalRuntimeError
 from commitlog.local.broker import EmbeddedBroker, stop_orphaned_broker
 from commitlog.local.jars import Progress
 from commitlog.local.passwords import write_private
@@ -120,14 +121,31 @@ class EmbeddedHome:
         ports = {"kafka": self.broker.port, "postgres": self.postgres.port}
         (self._wanted.home / PORTS_FILE).write_text(json.dumps(ports) + "\n", encoding="utf-8")
 
+    def check_kept(self) -> None:
+        """See that the home is where it was.
+
+        Raises:
+            LocalRuntimeError: it was removed or moved; whatever is started there from now on would begin anew without it.
+        """
+        if not self._lock.is_kept:
+            raise LocalRuntimeError(
+                f"{self._wanted.home} was removed or moved while `commitlog up` ran in it, and all that ran was stopped: "
+                "`commitlog up` starts it where it is now, or an empty one"
+            )
+
     def stop(self) -> None:
         """Stops both servers and gives the home up; not running is fine."""
+        is_kept = self._lock.is_kept
+        if is_kept:
+            # One that was just being started when a signal came is known to nobody.
+            stop_orphaned_services(self._wanted.home)
         with ThreadPoolExecutor(max_workers=2) as pool:
             for stopped in [pool.submit(self.broker.stop), pool.submit(self.postgres.stop)]:
                 stopped.result()
         for revival in self._revivals:
             revival.settle()
-        (self._wanted.home / RUN_FILE).unlink(missing_ok=True)
+        if is_kept:
+            (self._wanted.home / RUN_FILE).unlink(missing_ok=True)
         self._lock.release()
 
 
@@ -225,14 +243,17 @@ def runner_pid(home: Path) -> int | None:
 
 
 def stop_orphans(home: Path) -> bool:
-    """Stops all that a killed run left in a home that nobody runs; True when there was something."""
-    left = [
-        stop_orphaned_services(home),
-        stop_orphaned_broker(home / "kafka"),
-        stop_orphaned_postgres(home / "postgres"),
-    ]
-    (home / RUN_FILE).unlink(missing_ok=True)
-    return any(left)
+    """Stops all that a killed run left in a home; True when there was something. Nothing of one that somebody runs."""
+    with DirectoryLock(home).borrowed() as is_free:
+        if not is_free:
+            return False
+        left = [
+            stop_orphaned_services(home),
+            stop_orphaned_broker(home / "kafka"),
+            stop_orphaned_postgres(home / "postgres"),
+        ]
+        (home / RUN_FILE).unlink(missing_ok=True)
+        return any(left)
 
 
 def stop_orphaned_services(home: Path) -> bool:

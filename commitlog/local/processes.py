@@ -12,8 +12,8 @@ import random
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -52,6 +52,35 @@ class DirectoryLock:
             raise OSError(error.errno, error.strerror, str(self._path)) from error
         self._file = file
         return True
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the lock is ours and still the directory's, which somebody may have removed or moved since."""
+        if self._file is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # as far as can be seen now
+
+    @contextmanager
+    def borrowed(self) -> Iterator[bool]:
+        """Nobody else acquires the lock within, without a word on whose it is; False when somebody has it."""
+        with ExitStack() as opened:
+            try:
+                # What a holder that was killed has written is not to be taken for who has it now.
+                file = opened.enter_context(self._path.open("r+"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.truncate(0)
+            except BlockingIOError:
+                yield False
+                return
+            except OSError:
+                # There is no such file, or none that could be acquired.
+                pass
+            yield True
 
     def release(self) -> None:
         """Frees the lock; doing it twice is fine."""

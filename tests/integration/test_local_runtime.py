@@ -29,7 +29,7 @@ from commitlog.catalog.guard import READER_ROLE
 from commitlog.config import RUN_FILE, Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres, server
-from commitlog.local.home import stop_orphans
+from commitlog.local.home import SERVICE_MARKER, stop_orphans
 from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port
 from commitlog.ops.service import runtime
 from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
@@ -228,6 +228,51 @@ def test_up_when_its_disk_takes_nothing_more_then_goes_on_and_tells_what_runs_as
         raise OSError(errno.ENOSPC, line)
 
     assert up(home, say=full).pid == process.pid
+
+
+@pytest.mark.parametrize("is_moved", [True, False], ids=["moved", "removed"])
+def test_up_when_its_home_is_moved_or_removed_then_stops_all_and_begins_nothing_in_its_place(
+    home: Settings, start_up: StartUp, is_moved: bool
+) -> None:
+    process = start_up()
+    leave_traces(status(home))
+    children = [child.pid for child in psutil.Process(process.pid).children()]
+    elsewhere = replace(home, home=home.home.with_name(f"{home.home.name}-elsewhere"))
+    home.home.rename(elsewhere.home)
+    if not is_moved:
+        shutil.rmtree(elsewhere.home, ignore_errors=True)
+    assert process.wait(60) == 1
+    assert not any(map(is_alive, children))
+    assert "was removed or moved while `commitlog up` ran in it" in home.home.with_suffix(".0.out").read_text()
+    assert not (home.home / "kafka" / "server.properties").exists()
+    if is_moved:
+        start_up(elsewhere)
+        assert has_traces(status(elsewhere))
+        down(elsewhere, say=lambda line: None)
+
+
+def test_up_when_a_signal_meets_it_while_services_are_started_then_none_of_them_is_left(home: Settings) -> None:
+    up_of_many = UP.replace(
+        'Service("steady", wait',
+        '*(Service(str(each), wait, program=python) for each in range(60)), Service("steady", wait',
+    )
+    process = subprocess.Popen([sys.executable, "-c", up_of_many], env=home.environment(), stdout=subprocess.DEVNULL)
+
+    def services() -> list[psutil.Process]:
+        return find_processes(lambda each: each.environ().get(SERVICE_MARKER) == str(home.home.resolve()))
+
+    wait_for(lambda: process.poll() is not None or bool(services()), timeout_s=120)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert services() == []
+
+
+def test_stop_orphans_when_somebody_runs_the_home_again_then_leaves_it_alone(home: Settings, start_up: StartUp) -> None:
+    start_up()
+    before = status(home)
+    assert not stop_orphans(home.home)
+    assert status(home) == before
+    assert (before.kafka_answers, before.postgres_answers, len(service_pids(home))) == (True, True, 2)
 
 
 def is_alive(pid: int) -> bool:

@@ -43,6 +43,7 @@ _UNTIL_KEY = "; Ctrl-C stops it all"
 """Not said of what runs in the background."""
 DETACHED_START_TIMEOUT_S = 600.0
 DOWN_TIMEOUT_S = 90.0
+KILL_TIMEOUT_S = 10.0
 
 # What `up` finds out by itself, by the environment variable that would say otherwise.
 _NOT_USED = {"bootstrap_servers": "COMMITLOG_BOOTSTRAP_SERVERS", "database_url": "COMMITLOG_DATABASE_URL"}
@@ -161,7 +162,7 @@ def up(
         return _up_detached(settings, detached_command or (*COMMITLOG, "up"), say)
     home = EmbeddedHome(settings, progress=say)
     if not home.acquire():
-        return _said(status(settings), "another `up` is just starting here; nothing was started", say)
+        return _said(status(settings), "another `up` or `down` is at work here; nothing was started", say)
     with _stopped_by_signal():
         try:
             _serve(home, settings, service_factory, say)
@@ -179,20 +180,33 @@ def down(settings: Settings, *, say: Say = print) -> bool:
     found = pid is not None
     if pid is not None:
         say(f"stopping (pid {pid})")
-        os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + DOWN_TIMEOUT_S
-        while runner_pid(settings.home) == pid:
-            if time.monotonic() > deadline:
-                say(f"it did not stop in {DOWN_TIMEOUT_S:.0f} s; killing it")
-                os.kill(pid, signal.SIGKILL)
-                break
-            time.sleep(POLL_S)
+        _signal(pid, signal.SIGTERM)
+        if not _has_ended(settings.home, pid, DOWN_TIMEOUT_S):
+            say(f"it did not stop in {DOWN_TIMEOUT_S:.0f} s; killing it")
+            _signal(pid, signal.SIGKILL)
+            _has_ended(settings.home, pid, KILL_TIMEOUT_S)
     elif not settings.home.is_dir():
         say(f"nothing runs in {settings.home}: there is no such directory")
         return False
     found = stop_orphans(settings.home) or found
     say("stopped" if found else f"nothing runs in {settings.home}")
     return found
+
+
+def _signal(pid: int, number: int) -> None:
+    # It may have ended by itself.
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _has_ended(home: Path, pid: int, timeout_s: float) -> bool:
+    """Whether a process no longer runs the home, after so long at most."""
+    deadline = time.monotonic() + timeout_s
+    while runner_pid(home) == pid:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
 
 
 def status(settings: Settings) -> RuntimeStatus:
@@ -246,6 +260,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         page = None
         while True:
             time.sleep(POLL_S)
+            home.check_kept()
             if page is None and (page := running_at(settings, PAGE.name)):
                 say(f"page       {page}")
             for line in home.revive():
