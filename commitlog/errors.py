@@ -18,6 +18,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- RulesVersionError           the log was written under newer rules than this version knows
     +-- FencedError                 another process has taken this one's place
     +-- OutcomeUnknownError         no answer in time: the proposal may have been decided either way
+    +-- WriterBusyError             the writer's proposal before is unanswered; this one was not sent
     +-- ProposalRejectedError       the proposal was decided, and refused
     +-- KeyReusedError              an idempotency key was used again for another write, which is not committed
     +-- ProposalTooLargeError       the proposal is over the log's limit and was not sent
@@ -241,6 +242,26 @@ class OutcomeUnknownError(CommitLogError):
         super().__init__(
             f"no answer to proposal {proposal_id}{_waited(waited_ms)}{because}; it may still be committed or refused. "
             f"Ask with `commitlog outcome {proposal_id}`, or send it again with the same id."
+        )
+
+
+class WriterBusyError(CommitLogError):
+    """A writer with a ``writer_seq``, as each key of a commit is, has a proposal whose answer did not come: nothing of the next
+    one was sent.
+
+    Two on their way could be decided in another order than they were made. Once the one before is decided, commit again.
+
+    Args:
+        writer_id: whose.
+        unanswered_id: of the proposal before, to ask for.
+    """
+
+    def __init__(self, writer_id: str, unanswered_id: UUID) -> None:
+        self.writer_id = writer_id
+        self.unanswered_id = unanswered_id
+        super().__init__(
+            f"the proposal that {writer_id} sent before, {unanswered_id}, is still unanswered: nothing of this one was sent. "
+            f"Commit it again once `commitlog outcome {unanswered_id}` tells what became of that."
         )
 
 

@@ -242,6 +242,7 @@ class CommitLog(ReadableLog):
             ProposalRejectedError: the last attempt was refused, or for a reason that checking again does not mend. What was
                 written is removed.
             OutcomeUnknownError: no answer in time. What was written stays, for it may yet be accepted.
+            WriterBusyError: the write before under a key of this name is still unanswered; nothing of this one was sent.
             KeyReusedError: ``key`` has named a write of other rows before; nothing of this one is added.
         """
         for name in ("base_snapshot_id", "isolation"):
@@ -321,6 +322,7 @@ class CommitLog(ReadableLog):
 
         Raises:
             OutcomeUnknownError: no answer in time; or it was answered before, and the first answer cannot be looked up now.
+            WriterBusyError: with a ``writer_seq``, the writer's proposal before is still unanswered; nothing was sent.
             KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
         """
@@ -342,7 +344,7 @@ class CommitLog(ReadableLog):
             timeout_ms: how long to wait for room, and for the answer.
 
         Raises:
-            OutcomeUnknownError: the writer's proposal before is still unanswered; this one was not sent.
+            WriterBusyError: the writer's proposal before is still unanswered; this one was not sent.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
             LogUnavailableError: too many are unanswered for too long, or the log does not answer; nothing was sent.
         """

@@ -114,6 +114,7 @@ class Transaction(Changeset):
         Raises:
             ProposalRejectedError: it was refused; ``conflicts`` say what it met.
             OutcomeUnknownError: no answer in time.
+            WriterBusyError: the writer's proposal before is still unanswered; nothing was sent.
             KeyReusedError: its id, or its ``writer_seq``, was answered before, for another write.
             ProposalTooLargeError: it is over the log's limit; nothing was sent.
             InvalidRequestError: there is nothing to commit, it is over another limit, or the transaction has been

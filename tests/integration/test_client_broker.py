@@ -34,6 +34,7 @@ from commitlog.errors import (
     InvalidRequestError,
     LogUnavailableError,
     OutcomeUnknownError,
+    WriterBusyError,
 )
 from commitlog.local.processes import free_port
 from commitlog.log.codec import decode_statistics
@@ -97,13 +98,14 @@ def test_writer_seq_when_the_one_before_is_unanswered_then_the_next_waits_for_it
     first, second = (log.transaction(writer_seq=number, timeout_ms=1_000) for number in (1, 2))
     first.create_schema("a")
     second.create_schema("b")
-    for tx in (first, second):
-        with pytest.raises(OutcomeUnknownError, match=str(first.proposal_id)):
-            tx.commit()
+    with pytest.raises(OutcomeUnknownError, match=str(first.proposal_id)):
+        first.commit()
+    with pytest.raises(WriterBusyError, match=f"{first.proposal_id}, is still unanswered"):
+        second.commit()
     assert log.outcome(second.proposal_id).state is OutcomeState.NEVER_SEEN
     with serving(made):
         log.submit(first.proposal(), timeout_ms=30_000)
-        assert log.submit(second.proposal(), timeout_ms=30_000).committed
+        assert second.commit().committed
 
 
 def test_transaction_when_the_catalog_is_another_logs_then_says_so(

@@ -39,6 +39,7 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProposalRejectedError,
     ProposalTooLargeError,
+    WriterBusyError,
 )
 from commitlog.log import batches
 from commitlog.log.row_handlers import ROW_HANDLERS_GROUP, load_row_handlers
@@ -196,10 +197,11 @@ def test_turn_when_the_one_before_is_unanswered_then_another_is_not_sent() -> No
     first = with_seq(1)
     turns = unanswered(first, settled=False)
     with (
-        pytest.raises(OutcomeUnknownError, match=str(uuid.UUID(bytes=first.proposal_id))),
+        pytest.raises(WriterBusyError, match="nothing of this one was sent") as raised,
         turns.turn(with_seq(2), timeout_s=1),
     ):
         pytest.fail("it was let through")
+    assert raised.value.unanswered_id.bytes == first.proposal_id
 
 
 def test_turn_when_the_one_before_was_interrupted_then_it_is_unanswered() -> None:
@@ -207,9 +209,9 @@ def test_turn_when_the_one_before_was_interrupted_then_it_is_unanswered() -> Non
     turns = UnansweredProposals(lambda _: False)
     with pytest.raises(KeyboardInterrupt), turns.turn(first, timeout_s=1):
         raise KeyboardInterrupt
-    with pytest.raises(OutcomeUnknownError) as raised, turns.turn(with_seq(2), timeout_s=1):
+    with pytest.raises(WriterBusyError) as raised, turns.turn(with_seq(2), timeout_s=1):
         pytest.fail("it was sent")
-    assert raised.value.proposal_id.bytes == first.proposal_id
+    assert raised.value.unanswered_id.bytes == first.proposal_id
 
 
 def test_turn_when_the_unanswered_one_comes_again_then_it_is_sent() -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 from commitlog.domain.model import Proposal, ProposalId
-from commitlog.errors import CommitLogError, OutcomeUnknownError
+from commitlog.errors import CommitLogError, OutcomeUnknownError, WriterBusyError
 
 _AT_ONCE = nullcontext()
 
@@ -45,7 +45,8 @@ class UnansweredProposals:
         """Wait for the writer's turn, which may end in another thread; those that wait for nobody have none.
 
         Raises:
-            OutcomeUnknownError: the writer's proposal before is still unanswered, and this is another one.
+            OutcomeUnknownError: this one is on its way already, and still unanswered.
+            WriterBusyError: the writer's proposal before is still unanswered, and this is another one; nothing was sent.
         """
         return self._waited(proposal, timeout_s) if waits_its_turn(proposal) else _AT_ONCE
 
@@ -55,7 +56,9 @@ class UnansweredProposals:
             turn = self._turns.setdefault(proposal.writer_id, threading.Lock())
         if not turn.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
             before = self._unanswered.get(proposal.writer_id, proposal)
-            raise OutcomeUnknownError(UUID(bytes=before.proposal_id), waited_ms=int(timeout_s * 1000))
+            if before.proposal_id == proposal.proposal_id:
+                raise OutcomeUnknownError(UUID(bytes=before.proposal_id), waited_ms=int(timeout_s * 1000))
+            raise _busy(before)
         try:
             self._check(proposal)
             self._unanswered[proposal.writer_id] = proposal
@@ -76,4 +79,8 @@ class UnansweredProposals:
         if before is None or before.proposal_id == proposal.proposal_id or before.writer_seq == proposal.writer_seq:
             return
         if not self._is_settled(before.proposal_id):
-            raise OutcomeUnknownError(UUID(bytes=before.proposal_id))
+            raise _busy(before)
+
+
+def _busy(before: Proposal) -> WriterBusyError:
+    return WriterBusyError(before.writer_id, UUID(bytes=before.proposal_id))

@@ -35,6 +35,7 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProposalRejectedError,
     SnapshotNotFoundError,
+    WriterBusyError,
 )
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.torture.ledger import END_FILE, Answer, Ledger, stacks_told
@@ -49,6 +50,7 @@ EVENTS, PAIRS, SLOTTED, KEYED, SENT = "main.events", "main.pairs", "main.slots",
 ROW = {"writer": pa.string(), "number": pa.int64()}
 WEATHER = (
     OutcomeUnknownError,
+    WriterBusyError,
     LogUnavailableError,
     CatalogUnavailableError,
     CatalogBehindError,
