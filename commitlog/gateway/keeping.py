@@ -165,16 +165,22 @@ class Keeping:
             return None
         return kept
 
-    def _brought_back(self, kept: Path) -> None:
-        """Put files that are gone back where they were."""
-        seconds = _seconds(kept)
+    def _brought_back(self, kept: Path) -> bool:
+        """Put files that are gone back where they were; False where that could not be seen to."""
+        seconds, unseen = _seconds(kept), list[str]()
 
         def bring_back(file: str) -> None:
             try:
-                if self._of(file).has(file):
+                files = self._of(file)
+                if files.has(file):
                     return
-                self._of(file).double(seconds[file], file)
+                if not files.has(seconds[file]):
+                    raise FileNotFoundError(f"{seconds[file]}, its second one, is gone, too")
+                files.double(seconds[file], file)
             except _FAILURES as error:
+                # Of what is nowhere any more nothing is waited for.
+                if not isinstance(error, FileNotFoundError):
+                    unseen.append(file)
                 _logger.warning(
                     "%s of a client that has not heard of its commit cannot be looked after: %s", file, error
                 )
@@ -182,6 +188,7 @@ class Keeping:
                 _logger.warning("%s was removed by a client that has not heard of its commit: it is back", file)
 
         self._each(seconds, bring_back)
+        return not unseen
 
     def _remove(self, unneeded: Iterable[Path]) -> None:
         """Remove the second files of these lists, and the lists."""
@@ -250,12 +257,12 @@ class Watch:
     Args:
         kept: the list of them.
         watched_s: how long.
-        bring_back: puts them back, in a thread.
+        bring_back: puts them back, in a thread; False where it could not, and as long as that is so they are not let go.
         let_go: is told when it is over.
     """
 
     def __init__(
-        self, kept: Path, watched_s: float, bring_back: Callable[[Path], None], let_go: Callable[[Path], None]
+        self, kept: Path, watched_s: float, bring_back: Callable[[Path], bool], let_go: Callable[[Path], None]
     ) -> None:
         self._kept = kept
         self._bring_back = bring_back
@@ -276,10 +283,10 @@ class Watch:
         self._timer.cancel()
         self._loop.run_in_executor(None, self._bring_back, self._kept).add_done_callback(self._looked)
 
-    def _looked(self, _: asyncio.Future[None]) -> None:
+    def _looked(self, seen: asyncio.Future[bool]) -> None:
         if self._is_over:
             return
-        if self._loop.time() < self._until:
+        if self._loop.time() < self._until or not seen.result():
             self._timer = self._loop.call_later(_LOOK_S, self.look)
         else:
             self._let_go(self._kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -101,6 +102,53 @@ def test_files_when_their_client_removes_them_then_they_are_back_and_are_let_go_
     keeping.close()
     assert [held(file) for file in files] == [ROWS, ROWS]
     assert names_in(folder) == ["a.parquet", "b % c.parquet"]
+
+
+def test_files_when_nobody_can_look_for_them_in_the_end_then_they_are_let_go_once_somebody_has(
+    folder: str, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = f"{folder}/a.parquet"
+    write(file)
+    keeping = Keeping(lists, watched_s=0)
+    away = [OSError("the store does not answer")] * 2
+    reached = Keeping._of
+
+    def of(self: Keeping, place: str) -> object:
+        if away:
+            raise away.pop()
+        return reached(self, place)
+
+    async def scene() -> None:
+        kept = await keeping.keep([file])
+        assert kept is not None
+        remove(file)
+        monkeypatch.setattr(Keeping, "_of", of)
+        keeping.watch(kept)
+        await until(lambda: not kept.exists())
+
+    run(scene())
+    keeping.close()
+    assert held(file) == ROWS
+    assert names_in(folder) == ["a.parquet"]
+
+
+def test_files_when_their_second_ones_are_gone_too_then_nobody_waits_for_them(folder: str, lists: Path) -> None:
+    file = f"{folder}/a.parquet"
+    write(file)
+    keeping = Keeping(lists, watched_s=0)
+
+    async def scene() -> None:
+        kept = await keeping.keep([file])
+        assert kept is not None
+        for second in json.loads(kept.read_text()).values():
+            remove(second)
+        remove(file)
+        keeping.watch(kept)
+        await until(lambda: not kept.exists())
+
+    run(scene())
+    keeping.close()
+    assert held(file) is None
 
 
 def test_files_when_their_client_is_well_then_the_second_ones_go(folder: str, lists: Path) -> None:
