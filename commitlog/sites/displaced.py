@@ -7,20 +7,19 @@ target refuses, naming the row; the link proposes once more, and says with it wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from commitlog.client import CommitLog
-from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.domain.state.row_keys import key_of, shown_key
 
 
-def displaced_rows(target: CommitLog, refusal: SubmittedOutcome, snapshot_id: int) -> Iterator[m.DisplacedRow]:
-    """The rows that a refusal names, as of a snapshot of the target."""
+def displaced_rows(target: CommitLog, conflicts: Iterable[m.Conflict], snapshot_id: int) -> Iterator[m.DisplacedRow]:
+    """The rows that refusals name, as of a snapshot of the target."""
     wanted: dict[TableName, set[str]] = defaultdict(set)
-    for each in refusal.conflicts:
+    for each in conflicts:
         where = each.object
         if where.row_key is not None and where.schema is not None and where.table is not None:
             wanted[TableName(where.schema, where.table)].add(where.row_key)

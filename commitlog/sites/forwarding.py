@@ -125,7 +125,7 @@ class Source:
         known = self._digest.get(replicated.node)
         if replicated.node == self.node.name or (known is not None and replicated.tick < known.tick):
             return None
-        self._digest[replicated.node] = Arrival(replicated, is_known=False).contained()
+        self._digest[replicated.node] = Arrival(replicated, proposal.base_snapshot_id, is_known=False).contained()
         if proposal.writer_id == JOIN or proposal.changes == HAS_ALL:
             return None  # It names not what it was made with; whoever told it tells others what that was.
         assert outcome.snapshot_id is not None

@@ -91,16 +91,18 @@ def propose_alone(
     """Send one from a base, and again where that can help: the last answer.
 
     Only what the target changed since the base can have been in the way, as it may each time, or what it remembers no longer:
-    ``proposal`` is given what readers see of that.
+    ``proposal`` is given what readers see of that, all of it as of the base.
     """
     displaced: tuple[m.DisplacedRow, ...] = ()
+    met: list[m.Conflict] = []
     answer, is_first = target.submit(proposal(base, displaced)), True
     while not answer.committed:
         head = target.wait_for_snapshot()
-        more = tuple(row for row in displaced_rows(target, answer, head) if row not in displaced)
+        met += answer.conflicts
+        seen = tuple(displaced_rows(target, met, head))
         is_late = is_first or any(each.committed_snapshot_id > base for each in answer.conflicts)
-        if not more and not (is_late and head > base):
+        if seen == displaced and not (is_late and head > base):
             break
-        base, is_first, displaced = head, False, displaced + more
+        base, is_first, displaced = head, False, seen
         answer = target.submit(proposal(base, displaced))
     return answer

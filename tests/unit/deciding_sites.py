@@ -40,6 +40,7 @@ def brought(
     tick: int,
     stamp: int = 9,
     displaced: Sequence[tuple[int, Row]] = (),
+    base: int | None = None,
     **knew: int,
 ) -> Outcome:
     """The outcome of what a link brings from snapshot ``tick`` of a node that had taken over nodes up to ``knew``."""
@@ -50,7 +51,7 @@ def brought(
     rows = [{**each, "origin": origin} if each["kind"].endswith("_ROW") else each for each in changes]
     came = {"node": by["node"], "tick": tick, "digest": digest}
     read = [{"table_id": table_id, "row": row} for table_id, row in displaced]
-    return log.propose(*rows, replicated={**came, "displaced": read})
+    return log.propose(*rows, base=base, replicated={**came, "displaced": read})
 
 
 def settled(outcome: Outcome) -> list[str]:

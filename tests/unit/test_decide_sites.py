@@ -290,6 +290,23 @@ def test_row_when_the_link_says_what_it_was_then_is_kept_and_stands_again() -> N
     log.check_replay()
 
 
+def test_row_when_the_link_says_what_it_was_before_it_changed_then_refused_until_that_is_said_anew() -> None:
+    log = DecidedLog(window_snapshots=1)
+    log.commit(node("a", 1))
+    log.commit(keyed_table("k", KEYED))
+    base = log.commit(insert(id=1, v="a3"))
+    log.commit(update(1, v="a4"))
+    log.commit(insert(id=2))
+    log.commit(insert(id=3))
+    [table_id] = log.state.tables
+    z = {"node": "z", "priority": 0}
+    late = brought(log, update(1, v="z"), by=z, tick=1, base=base, displaced=[(table_id, {"id": 1, "v": "a3"})])
+    assert [each.committed_snapshot_id for each in late.conflicts] == [base + 1]
+    [told] = brought(log, update(1, v="z"), by=z, tick=1, displaced=[(table_id, {"id": 1, "v": "a4"})]).resolutions
+    assert told.committed_row == {"id": 1, "v": "a4", "w": None}
+    log.check_replay()
+
+
 def test_update_when_it_gives_another_key_then_invalid(log: DecidedLog) -> None:
     moved = {**update(1, v="b", w="x"), "row": {"id": 2, "v": "b", "w": "x"}}
     assert brought(log, moved, tick=2).invalid_code == "VALUE_INVALID"

@@ -663,3 +663,32 @@ def test_link_from_another_log_that_made_the_same_definition_then_is_not_taken_f
         tx.create_table("main.k", KEYED, primary_key=["id"], unique=[["w"]])
     with pytest.raises(LinkStoppedError, match="stops at snapshot 2 of c"):
         bring(other, b)
+
+
+def test_row_when_it_changes_again_while_its_link_says_what_it_was_then_is_kept_as_it_is(
+    a: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = site("late", 2, window_snapshots=1)
+    change(a, ("insert", row(1, "first")))
+    bring(a, late)
+
+    def write(v: str) -> None:
+        change(late, ("update", row(1, v)))
+        for key in (7, 8):
+            change(late, ("insert", row(key, "other")) if key not in map(int, rows(late)) else ("delete", key))
+
+    write("old")
+    change(a, ("update", row(1, "a's")))
+    submit, sent = late.submit, list[m.Proposal]()
+
+    def submitted(proposal: m.Proposal, **options: Any) -> Any:
+        if proposal.replicated is not None and proposal.replicated.displaced and not sent:
+            sent.append(proposal)
+            write("new")
+        return submit(proposal, **options)
+
+    monkeypatch.setattr(late, "submit", submitted)
+    bring(a, late)
+    assert len(sent) == 1
+    [told] = late.outcomes[-1].resolutions
+    assert (told.kind, told.committed_row) == (m.ConflictKind.UPDATE_UPDATE, row(1, "new"))

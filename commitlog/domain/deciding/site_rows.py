@@ -144,7 +144,8 @@ class ArrivingRow:
         return m.Effect(self.table.table_id, skipped=settled.stays)
 
     def _image_before(self, key: str, before: RowVersion) -> m.Row | None:
-        return before.image or self.arrival.displaced(self.definition, key)
+        assert self.table.rows is not None
+        return before.image or self.arrival.displaced(self.definition, self.table.rows, key)
 
     def _check_key_stays(self, change: m.UpdateRow) -> None:
         image = complete_row(self.definition, change.row, made_before=True)

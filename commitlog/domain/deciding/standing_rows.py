@@ -240,8 +240,8 @@ class _Standing:
 
     def _displaced(self, place: Place) -> m.Row | None:
         """A row whose values have left the window, as a link has read it."""
-        arrival, (table, _) = self.plan.arrival, self.table(place)
-        return None if arrival is None else arrival.displaced(table.definition, place[1])
+        arrival, (table, rows) = self.plan.arrival, self.table(place)
+        return None if arrival is None else arrival.displaced(table.definition, rows, place[1])
 
     def check_own(self, place: Place) -> None:
         """A row that the proposal itself makes must stand."""

@@ -122,13 +122,15 @@ def _rank(version: SiteVersion) -> tuple[bool, int, int, str]:
 class Arrival:
     """A snapshot of another node, as a link brings it.
 
-    is_known: whether it came already, by another way or before; then nothing of it does anything.
+    base_snapshot_id: of this log, as of which the link has read the rows that it displaces. is_known: whether it came already,
+    by another way or before; then nothing of it does anything.
     """
 
-    __slots__ = ("digest", "is_known", "replicated")
+    __slots__ = ("base_snapshot_id", "digest", "is_known", "replicated")
 
-    def __init__(self, replicated: Replicated, is_known: bool) -> None:
+    def __init__(self, replicated: Replicated, base_snapshot_id: int, is_known: bool) -> None:
         self.replicated = replicated
+        self.base_snapshot_id = base_snapshot_id
         self.is_known = is_known
         self.digest = {each.node: DigestEntry(each.tick, each.priority) for each in replicated.digest}
 
@@ -138,7 +140,8 @@ class Arrival:
         replicated = proposal.replicated
         if replicated is None:
             return None
-        return Arrival(replicated, replicated.tick < state.next_tick(replicated.node))
+        is_known = replicated.tick < state.next_tick(replicated.node)
+        return Arrival(replicated, proposal.base_snapshot_id, is_known)
 
     def settle(
         self, state: SequencerState, definition: TableDefinition, rows: KeyedRows, change: RowChange
@@ -151,10 +154,14 @@ class Arrival:
         else:
             image = complete_row(definition, change.row, made_before=True)
             key, coming = key_of(definition, image), SiteVersion(change.origin, False, image, identity=change.identity)
-        return key, settle(state.node, rows, key, coming, self.digest, self.displaced(definition, key))
+        return key, settle(state.node, rows, key, coming, self.digest, self.displaced(definition, rows, key))
 
-    def displaced(self, definition: TableDefinition, key: str) -> Row | None:
-        """A row whose values have left the window, as the link has read it; None where it says nothing of it."""
+    def displaced(self, definition: TableDefinition, rows: KeyedRows, key: str) -> Row | None:
+        """A live row whose values have left the window, as the link has read it; None where it says nothing of it, or of what
+        the row was before."""
+        version = rows.live.get(key)
+        if version is None or version.snapshot_id > self.base_snapshot_id:
+            return None
         for each in self.replicated.displaced:
             if each.table_id == definition.table_id:
                 image = complete_row(definition, each.row, made_before=True)
