@@ -52,6 +52,26 @@ def ids(frame: DataFrame) -> list[int]:
     return sorted(row.id for row in frame.collect())
 
 
+def test_format_when_a_table_has_columns_by_the_names_of_changes_then_gives_its_own(
+    spark: SparkSession, log: CommitLog, options: dict[str, str], tmp_path: Path
+) -> None:
+    audit = spark.sql("SELECT 1L AS id, 'delete' AS _change, 77L AS _snapshot_id UNION ALL SELECT 2L, 'moved', NULL")
+    seen(log, append(audit, "main.audit", log=log, create=True))
+    own = [(1, "delete", 77), (2, "moved", None)]
+    there = {**options, "table": "main.audit"}
+    assert sorted(map(tuple, spark.read.format("commitlog").options(**there).load().collect())) == own
+    came: list[tuple[Any, ...]] = []
+    rides = spark.readStream.format("commitlog").options(**there).load()
+    writer = rides.writeStream.foreachBatch(lambda batch, _: came.extend(map(tuple, batch.collect())))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(came) == own
+    with pytest.raises(
+        PySparkException, match="a column _change of its own, and the option changes tells of changes by that"
+    ):
+        spark.readStream.format("commitlog").options(**there, changes="true").load()
+
+
 def test_format_when_read_at_snapshots_then_the_rows_of_each(
     spark: SparkSession, log: CommitLog, options: dict[str, str]
 ) -> None:

@@ -42,15 +42,14 @@ class Parts(InputPartition):
 
     def read(self, schema: StructType) -> Iterator[pa.RecordBatch]:
         """The rows as ``schema``, which Arrow's batches must have to the letter."""
-        whole = arrow_schema(schema)
-        own = pa.schema([each for each in whole if each.name not in (CHANGE, SNAPSHOT)])
+        whole, own = arrow_schema(schema), arrow_schema(_own(schema, self.columns))
         for part in self.parts:
             for batch in _batches(part, self.columns, own):
                 marks = {
                     CHANGE: pa.array([part.change] * batch.num_rows, pa.string()),
                     SNAPSHOT: pa.array([part.snapshot_id] * batch.num_rows, pa.int64()),
                 }
-                arrays = [marks[each.name] if each.name in marks else batch.column(each.name) for each in whole]
+                arrays = [batch.column(each.name) if each.name in own.names else marks[each.name] for each in whole]
                 yield pa.RecordBatch.from_arrays(arrays, schema=whole)
 
 
@@ -76,7 +75,7 @@ def packed(columns: Sequence[Column], parts: Iterable[Part]) -> list[Parts]:
 
 
 def columns_of(schema: StructType, known: Iterable[Column], table: str) -> tuple[Column, ...]:
-    """The columns that a schema names, in its order.
+    """The columns that a schema names, in its order, without what tells of changes, unless the table has a column of that name.
 
     Raises:
         DataFileError: the table has not one of them, or not of that type.
@@ -84,7 +83,7 @@ def columns_of(schema: StructType, known: Iterable[Column], table: str) -> tuple
     by_name = {fold(column.name): column for column in known}
     held = table_schema(column for column in by_name.values() if is_held(column.type))
     types = {fold(each.name): each.dataType for each in held.fields}
-    wanted = [each for each in schema.fields if each.name not in (CHANGE, SNAPSHOT)]
+    wanted = [each for each in schema.fields if each.name not in (CHANGE, SNAPSHOT) or each.name in types]
     for each in wanted:
         if types.get(fold(each.name)) != each.dataType:
             raise DataFileError(
@@ -94,10 +93,15 @@ def columns_of(schema: StructType, known: Iterable[Column], table: str) -> tuple
     return tuple(by_name[fold(each.name)] for each in wanted)
 
 
+def _own(schema: StructType, columns: Iterable[Column]) -> StructType:
+    """What of a schema are these columns of the table."""
+    names = {fold(each.name) for each in columns}
+    return StructType([each for each in schema.fields if fold(each.name) in names])
+
+
 def inlined_rows(columns: Sequence[Column], schema: StructType, rows: Sequence[Mapping[int, object]]) -> bytes:
     """Rows that are in no file, given by column id, as an Arrow IPC stream."""
-    own = StructType([each for each in schema.fields if each.name not in (CHANGE, SNAPSHOT)])
-    arrow = arrow_schema(own)
+    arrow = arrow_schema(_own(schema, columns))
     arrays = [
         text_array(column, [row.get(column.column_id, column.initial_default) for row in rows], each.type)
         for column, each in zip(columns, arrow, strict=True)

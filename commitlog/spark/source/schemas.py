@@ -9,6 +9,8 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import fold
+from commitlog.errors import ConfigurationError
 from commitlog.spark.columns import DEFAULT, default_expression, held_columns, scan_schema
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.reading.snapshots import snapshot_of
@@ -33,7 +35,19 @@ def source_schema(options: SourceOptions, table: str) -> StructType:
     found = catalog.table_at(name.schema, name.name, snapshot_id)
     if found is None:
         raise missing_table(name, snapshot_id, catalog)
+    if options.flag("changes"):
+        check_changes_told(found.definition.columns, str(name))
     return table_schema(held_columns(found.definition.columns, str(name)), changes=options.flag("changes"))
+
+
+def check_changes_told(columns: Iterable[Column], table: str) -> None:
+    """Raise ConfigurationError where a table has a column of its own by a name that tells of changes."""
+    own = [each.name for each in columns if fold(each.name) in (CHANGE, SNAPSHOT)]
+    if own:
+        raise ConfigurationError(
+            f"table {table} has a column {own[0]} of its own, and the option changes tells of changes by that name: rename the "
+            "column, or follow the table without changes"
+        )
 
 
 def table_schema(columns: Iterable[Column], *, changes: bool = False) -> StructType:

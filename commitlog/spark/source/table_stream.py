@@ -36,7 +36,7 @@ from commitlog.spark.source.parts import (
     packed,
     parts_of_scan,
 )
-from commitlog.spark.source.schemas import CHANGE
+from commitlog.spark.source.schemas import CHANGE, check_changes_told
 from commitlog.spark.source.workers import keep_imports
 
 HEAD_KEPT_S = 0.1
@@ -64,7 +64,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._table = table
         self._schema = schema
-        self._changes = any(each.name == CHANGE for each in schema.fields)
+        self._changes = options.flag("changes") and any(each.name == CHANGE for each in schema.fields)
         self._limits = BatchLimits.of(options)
         self._start = _start_of(options)
         self._head: tuple[float, int] | None = None
@@ -218,7 +218,10 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             DataFileError: neither has them.
+            ConfigurationError: one has a name by which changes are told.
         """
+        if self._changes:
+            check_changes_told(known, self._table)
         try:
             return columns_of(self._schema, known, self._table)
         except DataFileError:
