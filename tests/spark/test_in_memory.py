@@ -24,6 +24,7 @@ from commitlog.domain.model.types import parse_type
 from commitlog.errors import (
     ConfigurationError,
     DataFileError,
+    FencedError,
     InvalidRequestError,
     OutcomeUnknownError,
     ProposalRejectedError,
@@ -36,6 +37,7 @@ from commitlog.spark.connection import catalog_of
 from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.writing import column_fit, parquet_files
 from commitlog.spark.writing.arrow_files import write_batches
+from commitlog.spark.writing.key import Key
 from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.people"
@@ -377,6 +379,48 @@ def test_stream_when_its_batch_goes_to_several_tables_at_once_then_the_threads_a
         assert ids_of(commitlog.spark.table(spark, name, log=log).read()) == [0, 1]
     with pytest.raises(ConfigurationError, match="rows of no stream are appended"):
         writes[0](spark.range(1), 0)
+
+
+def test_stream_when_its_batches_are_merged_and_appended_under_their_keys_then_one_run_commits_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(rows(spark, 1), create=True)
+    for number in range(1, 4):
+        rows(spark, number).write.mode("append").parquet(str(tmp_path / "feed"))
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        key = Key.of_batch(batch, batch_id)
+        if batch_id % 2:
+            t.append(batch.selectExpr("id + 10 AS id", "name", "age"), key=key)
+        else:
+            t.merge(batch, on="id").when_matched_update().when_not_matched_insert().commit(key=key)
+
+    feed = spark.readStream.schema("id bigint, name string, age int").option("maxFilesPerTrigger", 1)
+    writer = feed.parquet(str(tmp_path / "feed")).writeStream.foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    appended = [each for each in ids_of(t.read()) if each > 10]
+    assert len(appended) == 1
+    last = log.outcomes[-1].proposal
+    assert last is not None
+    with pytest.raises(FencedError, match="a later one runs the same streaming query"):
+        t.append(rows(spark, 99), key=Key(last.writer_id.partition("@")[0], 9, epoch=0))
+
+
+def test_stream_when_a_batch_comes_in_more_files_than_a_proposal_names_then_is_written_as_fewer(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake", proposal_bytes_max=20_000)
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(rows(spark, 0), create=True)
+    spark.range(200).selectExpr("id", "'n' AS name", "1 AS age").write.parquet(str(tmp_path / "feed"))
+    feed = spark.readStream.schema("id bigint, name string, age int").parquet(str(tmp_path / "feed"))
+    writer = feed.repartition(120).writeStream.foreachBatch(stream_into(TABLE, log=log))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert t.read().count() == 201
 
 
 def test_spark_job_when_its_tasks_would_need_the_log_then_says_what_runs_in_memory(

@@ -56,6 +56,7 @@ def append(
         TableNotFoundError: there is no such table, and it is not to be created.
         ProposalRejectedError: the commit was refused; its files are gone.
         KeyReusedError: a write of other rows under the same key was committed while this one was computed; its files are gone.
+        FencedError: the key is that of a stream's batch, and a later driver of the query has taken over; its files are gone.
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.
     """
     check_frame(df)
@@ -64,6 +65,8 @@ def append(
     named = None if given is None else given.of_table(table)
     if (first := committed_before(to_log, named)) is not None:
         return first
+    if named is not None:
+        named = fenced(to_log, named)
     making = Making(df.schema, create, partition_by, merge_schema)
     to = target(to_log, table, making)
     try:
@@ -147,7 +150,8 @@ class _Batches:
         with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
             paths = _write_small(df, to) if self._is_small else None
             if paths is None:
-                paths = write_rows(fit(df, to.definition), to.definition, to.path)
+                rows = few_files(fit(df, to.definition), to.definition, log.access.settings.proposal_bytes_max)
+                paths = write_rows(rows, to.definition, to.path)
         outcome = publish(log, to, paths, key=key, follows=self._follows)
         self._is_small = outcome is None or outcome.row_count <= SMALL_BATCH_ROWS
 
