@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
@@ -88,6 +88,9 @@ def _beside(column: str, value: Any, rows: DataFrame) -> Any:
     """
     if isinstance(value, list | tuple | set | frozenset):
         return [_beside(column, each, rows) for each in value]
+    if isinstance(value, date) and not isinstance(value, datetime):
+        # PySpark has no literal of a day before the year 1000.
+        return sf.lit(value.isoformat()).cast("date")
     if not isinstance(value, datetime) or value.tzinfo is not None:
         return value
     types = {fold(each.name): each.dataType for each in rows.schema.fields}

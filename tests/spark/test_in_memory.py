@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -421,6 +422,26 @@ def test_stream_when_a_batch_comes_in_more_files_than_a_proposal_names_then_is_w
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
     assert t.read().count() == 201
+
+
+def test_merge_when_its_keys_are_days_that_python_has_not_then_goes_by_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    t = commitlog.spark.table(spark, "main.days", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    days = "SELECT DATE'-0044-03-15' AS day, {} AS x UNION ALL SELECT DATE'2026-03-01', {}"
+    t.append(spark.sql(days.format(1, 2)), create=True)
+    source = spark.sql(f"{days.format(7, 8)} UNION ALL SELECT DATE'+12000-01-01', 9")
+    t.merge(source, on="day").when_matched_update().when_not_matched_insert().commit()
+    assert sorted(tuple(each) for each in t.read().selectExpr("string(day)", "x").collect()) == [
+        ("+12000-01-01", 9), ("-0044-03-15", 7), ("2026-03-01", 8),
+    ]  # fmt: skip
+
+
+def test_delete_when_its_day_is_of_an_early_year_then_finds_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    t = commitlog.spark.table(spark, "main.days", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(spark.sql("SELECT DATE'0800-12-25' AS day UNION ALL SELECT DATE'2026-03-01'"), create=True)
+    t.delete(("day", "in", [date(800, 12, 25), date(1, 1, 1)]))
+    assert [each.day for each in t.read().collect()] == [date(2026, 3, 1)]
 
 
 def test_spark_job_when_its_tasks_would_need_the_log_then_says_what_runs_in_memory(

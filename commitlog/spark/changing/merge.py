@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
@@ -176,7 +177,8 @@ class Merging:
         apart = sf.when(is_null, sf.col(NUMBER)).alias(_APART)
         by_key = self._source.groupBy(*names, apart).agg(sf.count("*").alias(_ROWS))
         bounded = [quoted(name) for name in self._keys if _has_bounds(types[name])]
-        ends = [f(name) for f in (sf.min, sf.max) for name in bounded]
+        days = {quoted(name) for name, data_type in types.items() if isinstance(data_type, st.DateType)}
+        ends = [_day(f(name)) if name in days else f(name) for f in (sf.min, sf.max) for name in bounded]
         most, row_count, *values = by_key.agg(sf.max(_ROWS), sf.sum(_ROWS), *ends).collect()[0]
         if most is not None and most > 1:
             raise DataFileError(
@@ -245,6 +247,12 @@ class Merging:
 def _has_bounds(data_type: st.DataType) -> bool:
     """Whether the ends of values are their ends to the catalog too; text of another collation than by bytes has others."""
     return isinstance(data_type, _BOUNDED_KEYS) or data_type == st.StringType()
+
+
+def _day(end: Expression) -> Expression:
+    """A day, if it is one of those that Python has: Spark has more."""
+    # As text, for PySpark has no literal of a day before the year 1000.
+    return sf.when(end.between(*[sf.lit(str(each)).cast("date") for each in (date.min, date.max)]), end)
 
 
 def _together(parts: Sequence[DataFrame]) -> DataFrame | None:
