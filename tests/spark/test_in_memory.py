@@ -444,6 +444,18 @@ def test_delete_when_its_day_is_of_an_early_year_then_finds_its_rows(spark: Spar
     assert [each.day for each in t.read().collect()] == [date(2026, 3, 1)]
 
 
+def test_rows_when_they_have_no_columns_then_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    none = spark.range(3).select()
+    with pytest.raises(DataFileError, match="rows without columns make no table"):
+        t.append(none, create=True)
+    t.append(rows(spark, 1), create=True)
+    for write in (t.append, t.overwrite):
+        with pytest.raises(DataFileError, match=r"the rows do not fit table people: they have no columns"):
+            write(none)
+    assert ids_of(t.read()) == [1]
+
+
 def test_spark_job_when_its_tasks_would_need_the_log_then_says_what_runs_in_memory(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -162,7 +162,7 @@ def _refuse(problems: Sequence[str], table: TableDefinition) -> None:
 def _misfits(schema: st.StructType, table: TableDefinition, *, by_arrow: bool) -> list[str]:
     given = {fold(each.name): each for each in schema.fields}
     known = {fold(column.name) for column in table.columns}
-    problems = list(_twice(schema))
+    problems = [*([] if schema.fields else ["they have no columns"]), *_twice(schema)]
     for column in table.columns:
         if fold(column.name) in given:
             problems += _problems(column, given[fold(column.name)].dataType, column.name, by_arrow=by_arrow)

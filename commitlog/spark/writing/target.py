@@ -43,8 +43,14 @@ class Making:
             )
 
     def preparation(self, table: TableDefinition | None) -> Preparation:
-        """What is to be done to the table, None if there is none, before the rows come."""
+        """What is to be done to the table, None if there is none, before the rows come.
+
+        Raises:
+            DataFileError: it is to be created for rows without columns.
+        """
         if table is None:
+            if not self.schema.fields:
+                raise DataFileError("rows without columns make no table: give them columns first")
             return Preparation(column_specs(self.schema), partition_specs(self.partition_by))
         self._check_partitions(table)
         if not self.merge_schema:
