@@ -166,6 +166,7 @@ class Table:
         Raises:
             TableNotFoundError: there is none of that name at the last snapshot.
             SnapshotNotFoundError: there is no such snapshot, or not any more.
+            InvalidRequestError: the table has a column of its own by one of these names.
         """
         from commitlog.client.reading.changes import RowChanges
 

@@ -142,8 +142,9 @@ class SparkTable:
         Raises:
             TableNotFoundError: there is none of that name at the last snapshot.
             SnapshotNotFoundError: there is no such snapshot, or not any more.
+            InvalidRequestError: the table has a column of its own by one of these names.
         """
-        return row_changes(self._spark, self._log.table(self.name).changes(after, upto))
+        return row_changes(self._spark, self._log.table(self.name).changes(after, upto), self.name)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The snapshots that changed it, the newest first, also those of an earlier name: ``snapshot_id``, ``time``,

@@ -456,6 +456,23 @@ def test_rows_when_they_have_no_columns_then_are_refused(spark: SparkSession, tm
     assert ids_of(t.read()) == [1]
 
 
+def test_changes_when_columns_have_their_names_or_types_that_spark_lacks_then_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    for name in ("rowid", "Change_Type"):
+        t = commitlog.spark.table(spark, f"main.with_{name}", log=log)
+        t.append(spark.sql(f"SELECT 1L AS id, 'x' AS {name}"), create=True)
+        with pytest.raises(InvalidRequestError, match=f"has a column {name} of its own, and changes are told by"):
+            t.changes(0)
+    with log.transaction() as tx:
+        tx.create_table("main.marked", {"id": "int64", "mark": "uuid", "size": "uint64"})
+    log.append("main.marked", [{"id": 1, "mark": "00000000-0000-0000-0000-000000000001", "size": 2**64 - 1}])
+    with pytest.warns(UserWarning, match=r"table main\.marked is read without mark \(uuid\)"):
+        found = commitlog.spark.table(spark, "main.marked", log=log).changes(0)
+    assert [(each.change_type, each.id, each.size) for each in found.collect()] == [("insert", 1, 2**64 - 1)]
+
+
 def test_spark_job_when_its_tasks_would_need_the_log_then_says_what_runs_in_memory(
     spark: SparkSession, tmp_path: Path
 ) -> None:

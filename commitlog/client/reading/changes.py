@@ -20,7 +20,8 @@ from commitlog.client.tables.missing import missing_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import parse_type
+from commitlog.domain.model.types import fold, parse_type
+from commitlog.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
@@ -50,6 +51,7 @@ class RowChanges(Frames):
             if table is None:
                 raise missing_table(name, upto, contents)
             found = contents.changes(table, after, upto)
+            _check_told(table.definition.columns, str(name))
             self._files: Sequence[ChangedFile] = found.files(deletes=True)
             self._rows: Sequence[ChangedRow] = found.rows(deletes=True)
         self.columns = table.definition.columns
@@ -115,6 +117,16 @@ class RowChanges(Frames):
             pa.array([DELETE if each.is_delete else INSERT for each in self._rows], pa.string()),
         ]
         yield pa.Table.from_arrays([*head, *found.columns], schema=self.schema)
+
+
+def _check_told(columns: Sequence[Column], table: str) -> None:
+    """Raise InvalidRequestError where a column has a name by which changes are told."""
+    told = {name for name, _ in _HEAD}
+    if own := [each.name for each in columns if fold(each.name) in told]:
+        raise InvalidRequestError(
+            f"table {table} has a column {own[0]} of its own, and changes are told by columns {', '.join(sorted(told))}: "
+            "rename it by tx.alter(...).rename_column(...), or compare what scan(...) gives of two snapshots"
+        )
 
 
 def _in_order(found: pa.Table) -> pa.Table:
