@@ -4,6 +4,9 @@
 .DEFAULT_GOAL := help
 .SUFFIXES:
 SHELL := /bin/sh
+# Where Python is told to keep no bytecode, as in some images, each of the hundreds of processes of the tests would compile all
+# that it imports, and each worker rewrite the assertions of all test modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 READY := .venv/.ready
