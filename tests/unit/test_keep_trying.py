@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from pathlib import Path
@@ -21,7 +22,7 @@ from commitlog.ops.cli import cli, ui
 from commitlog.ops.cli.options import current_catalog, reading_log
 from commitlog.ops.service import keep_trying as keep_trying_module
 from commitlog.ops.service import notes as notes_module
-from commitlog.ops.service.keep_trying import keep_trying
+from commitlog.ops.service.keep_trying import keep_trying, stopped_by_signal
 from commitlog.ops.service.notes import Notes
 from commitlog.ops.service.supervisor import EXIT_CANNOT_PROJECT, Restarts, because
 
@@ -204,3 +205,22 @@ def test_load_when_the_home_says_which_log_it_runs_then_that_one_is_meant(tmp_pa
     assert settings_of(tmp_path, bootstrap_servers="else:1").log_id is None
     with pytest.raises(ConfigurationError, match="must be a UUID"):
         settings_of(tmp_path, log_id="main")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_stopped_by_signal_when_asked_to_end_or_its_terminal_ends_then_the_service_is_told(
+    number: signal.Signals,
+) -> None:
+    with stopped_by_signal() as stop:
+        signal.raise_signal(number)
+        assert stop.wait(10)
+
+
+def test_stopped_by_signal_when_the_end_of_the_terminal_is_ignored_then_it_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_signal() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -102,9 +102,11 @@ class Kept:
 
 @contextmanager
 def stopped_by_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. In the main thread only."""
+    """An event that Ctrl-C, SIGTERM and the end of the terminal set. In the main thread only."""
     stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
     try:
         yield stop
