@@ -317,6 +317,18 @@ def test_null_counts_unknown_then_nulls_are_found(lake: Lake) -> None:
     assert lake.rows("SELECT count(*), count(id) FROM t") == [(3, 1)]
 
 
+def test_list_when_as_many_elements_are_null_as_there_are_rows_then_bounds_cover_the_others(lake: Lake) -> None:
+    lake.commit({**create_table(), "columns": [{"name": "l", "type": "list(int64)"}]})
+    for element, counts in ((-4, {"value_count": 1}), (2, {})):
+        file = lake.write("t", [{"l": [element, None]}], {"l": pa.list_(pa.int64())})
+        told = {"column": "l.element", "min": element, "max": element, "null_count": 1, **counts}
+        lake.commit(change("APPEND", files=[{**file, "statistics": [told]}]))
+    bounds = (
+        "SELECT min_value, max_value FROM ducklake_table_column_stats JOIN ducklake_column USING (table_id, column_id)"
+    )
+    assert query(lake, f"{bounds} WHERE column_name = 'element'") == [("-4", "2")]
+
+
 def test_column_named_as_a_field_of_a_struct_then_rows_are_found_by_either(lake: Lake) -> None:
     kinds = {"id": "int64", "s.x": "int64", "s": "struct(x int64)"}
     lake.commit({**create_table(), "columns": [{"name": name, "type": kind} for name, kind in kinds.items()]})

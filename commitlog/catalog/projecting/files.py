@@ -177,9 +177,9 @@ class FileProjection:
                     None,
                 ),
             )
-            empty = values == 0 or (nulls is not None and nulls == file.record_count)
             null = None if nulls is None else nulls > 0
-            known.statistics.bounds(leaf).widen(low=low, high=high, empty=empty, null=null, nan=entry.contains_nan)
+            bounds = known.statistics.bounds(leaf)
+            bounds.widen(low=low, high=high, empty=values == 0, null=null, nan=entry.contains_nan)
         if rows:
             self.buffer.add_all("ducklake_file_column_stats", rows)
         if file.record_count > 0 and len(told) < len(known.leaves):
@@ -292,9 +292,9 @@ def _as_named(columns: Sequence[Column], names: Mapping[int, str]) -> tuple[Colu
 
 
 def _counts(entry: m.ColumnStatistics, record_count: int) -> tuple[int | None, int | None]:
-    """NULL and value counts; one tells the other for a column that is not inside a list or map."""
+    """NULL and value counts; one tells the other but inside a list or map, which may hold more of both than there are rows."""
     nulls, values = _count(entry.null_count), _count(entry.value_count)
-    if values is None and nulls is not None:
+    if values is None and nulls is not None and "." not in entry.column:
         values = max(record_count - nulls, 0)
     return nulls, values
 
