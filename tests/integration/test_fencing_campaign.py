@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,7 @@ class Campaign:
         """Two that want to be active at once, and a standby."""
         for number in range(SEQUENCERS):
             self._fleet.start(standby=number == SEQUENCERS - 1)
-        self._fleet.wait_for("a serving sequencer", self._one_serves, timeout_s=STARTED_S, tends=True)
-        self._writers.wait_until_answered()
+        self._wait_for_answers()
 
     def run(self, faults: Sequence[Callable[[Campaign], None]]) -> None:
         """One after the other, at random moments; after each all must be well again."""
@@ -56,8 +56,12 @@ class Campaign:
                 member = self._chance.choice(self._fleet.members)
                 member.kill()
                 self._fleet.members.remove(member)
-            self._fleet.wait_for("a serving sequencer", self._one_serves, timeout_s=WELL_AGAIN_S, tends=True)
-            self._writers.wait_until_answered()
+            self._wait_for_answers()
+
+    def _wait_for_answers(self) -> None:
+        """Whatever has ended meanwhile, be it while it still seemed to serve, is started again."""
+        answered = partial(self._writers.are_answered, time.monotonic())
+        self._fleet.wait_for("answers to every writer", answered, timeout_s=WELL_AGAIN_S, tends=True)
 
     # --- faults -------------------------------------------------------------------------------------------------------
 

@@ -61,12 +61,12 @@ class Writers:
     def wait_until_answered(self) -> None:
         """Until every writer has an answer to a proposal that was sent after this call."""
         since_s = time.monotonic()
-        wait_until(
-            lambda: bool(self.failures) or min(self._sent_s) > since_s,
-            "answers to every writer",
-            deadline_s=WELL_AGAIN_S,
-        )
+        wait_until(lambda: self.are_answered(since_s), "answers to every writer", deadline_s=WELL_AGAIN_S)
+
+    def are_answered(self, since_s: float) -> bool:
+        """Whether every writer has an answer to a proposal that was sent after this moment of the monotonic clock."""
         assert not self.failures
+        return min(self._sent_s) > since_s
 
     def _write(self, number: int, ids: Ids) -> None:
         try:
