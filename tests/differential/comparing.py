@@ -39,7 +39,8 @@ def differences(history: History) -> Iterator[str]:
         yield from _differ(history, name, query, query)
     if history.has_same_ids:
         yield from _differ(history, "ids", _IDS, _IDS)
-    yield from _versions(history)
+    if not history.is_ahead:
+        yield from _versions(history)
     for table in history.tables:
         yield from _past(history, table)
         yield from _pruned(history, table)

@@ -28,7 +28,6 @@ class GatewayHistory(History):
         self.through = through
         self.commits = commits
         self.has_reset = False
-        self.is_ahead = False
 
     @property
     def has_same_ids(self) -> bool:
@@ -61,7 +60,7 @@ class GatewayHistory(History):
         self.has_reset |= any("RESET PARTITIONED BY" in statement for statement in step.statements)
         made = self.commits.outcomes[before:]
         if not made:
-            # A comment that is there already makes a snapshot at the stock client's, and none here.
+            # A comment that is there already makes a snapshot and a schema version at the stock client's, and none here.
             assert what == "comment", what
             self.is_ahead = True
             self.snapshots.append((now, self.snapshots[-1][1]))

@@ -35,6 +35,7 @@ class History(DefinitionSteps, RowSteps):
     def __init__(self, seed: int, stock: Stock, ours: Ours) -> None:
         super().__init__(seed, stock, ours)
         self.snapshots: list[tuple[int, int]] = [(0, 0)]
+        self.is_ahead = False
         self.stock_of = {0: 0}
         self.done: Counter[str] = Counter()
         self.refused: list[str] = []
