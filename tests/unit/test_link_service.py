@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,15 @@ import pytest
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError
-from commitlog.ops.service.links import RunningLink, link_healths, link_services
+from commitlog.errors import ConfigurationError, LogUnavailableError
+from commitlog.ops.service import health
+from commitlog.ops.service.health import log_health
+from commitlog.ops.service.links import LinkHealth, RunningLink, link_healths, link_services
+from commitlog.ops.service.notes import Notes, leave_word
 from commitlog.ops.service.supervisor import EXIT_LINK_STOPPED, Restarts, Service, Supervisor, because
 from commitlog.ops.service.watched import WatchedLink
 from commitlog.ops.service.whole import WatchedWhole
+from commitlog.sites.link import LinkProgress
 from commitlog.testing import InMemoryCommitLog
 
 PROFILES = """
@@ -130,6 +136,40 @@ def test_link_when_the_home_takes_no_word_of_it_then_brings_all_the_same(
                 with source.transaction() as tx:
                     tx.create_table("main.c", {"id": "int64"})
             run.result()
+
+
+def told_ago(age_s: float, *, lag_s: float | None = 0.0) -> LinkHealth:
+    """What a link to paris has told so long ago."""
+    progress = LinkProgress("tokyo", "paris", seq=9, snapshot_id=7)
+    lag = None if lag_s is None else 0
+    return LinkHealth("tokyo", progress, lag=lag, lag_s=lag_s, at_ms=int((time.time() - age_s) * 1000))
+
+
+def test_link_when_it_told_long_ago_how_far_it_is_then_that_is_shown_with_its_age() -> None:
+    assert str(told_ago(5)).startswith("tokyo to paris: at snapshot 7, all brought;")
+    assert str(told_ago(35)).startswith("tokyo to paris, as told 35 s ago: at snapshot 7, all brought;")
+    assert [told_ago(age_s).is_well for age_s in (0, 61, 150)] == [True, True, False]
+    assert [told_ago(0, lag_s=lag_s).is_well for lag_s in (9.0, 11.0, None)] == [True, False, False]
+
+
+def test_status_when_a_link_has_told_nothing_for_two_minutes_then_not_well_unless_it_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(settings: Settings) -> None:
+        raise LogUnavailableError("127.0.0.1:1", waited_ms=1, detail="nobody there")
+
+    monkeypatch.setattr(health, "require_genesis", away)
+    paris = of_profile(tmp_path, "paris")
+
+    def problems(age_s: float) -> str:
+        assert leave_word(tmp_path / "services" / "people" / "links" / "tokyo.json", asdict(told_ago(age_s)))
+        return "\n".join(log_health(paris).problems)
+
+    assert "link-tokyo" not in problems(61)
+    assert "link-tokyo has told nothing for 150 s: it is stuck, or does not run here any more" in problems(150)
+    Notes(paris).leave("link-tokyo", "the other site is away")
+    assert "link-tokyo: the other site is away" in problems(150)
+    assert "has told nothing" not in problems(150)
 
 
 def test_link_when_what_it_brings_is_refused_then_is_begun_again_later_than_others() -> None:

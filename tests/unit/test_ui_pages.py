@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -387,10 +388,26 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
         "outcome 4",
         "1 machine stands by.",
         "none run; 1,200 proposals wait",
-        "at snapshot 7, 3 behind, for 61.0 s; 4 snapshots with 12 row changes and 0 files since it began",
+        " s ago: at snapshot 7, 3 behind, for 61.0 s; 4 snapshots with 12 row changes and 0 files since it began",
     ):
         assert told in page.text
     assert page.scripts == ["/static/page.js"]
+
+
+def test_health_page_when_a_link_tells_not_how_far_it_is_or_told_it_long_ago_then_it_is_not_well(
+    log: InMemoryCommitLog,
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    progress = LinkProgress("tokyo", "paris")
+
+    def marks(lag_s: float | None, at_ms: int) -> list[str]:
+        told = LinkHealth("t", progress, lag=None if lag_s is None else 0, lag_s=lag_s, at_ms=at_ms)
+        client = TestClient(create_app(log, name="main", pulse=Pulse(log), health=lambda: LogIsNotWell(links=(told,))))
+        return re.findall(r"(not well|well)Link", outline(client, "/health").text)
+
+    assert marks(0.0, now_ms) == ["well"]
+    assert marks(None, now_ms) == ["not well"]
+    assert marks(0.0, now_ms - 150_000) == ["not well"]
 
 
 def test_health_page_when_it_cannot_be_looked_at_then_says_why(log: InMemoryCommitLog) -> None:

@@ -107,7 +107,10 @@ def log_health(settings: Settings) -> LogHealth:
     """Look at a log; what cannot be reached is said in ``problems``."""
     errors = tuple((note.service, note.error) for note in Notes(settings).read())
     links = tuple(link_healths(settings))
-    said = (*full_disks(settings), *(f"{service}: {error}" for service, error in errors))
+    # A link that is begun in vain tells nothing either, but what is wrong with it.
+    noted = {service for service, _ in errors}
+    silent = tuple(link.problem for link in links if link.problem is not None and link.service not in noted)
+    said = (*full_disks(settings), *silent, *(f"{service}: {error}" for service, error in errors))
     try:
         genesis = require_genesis(settings)
         with (

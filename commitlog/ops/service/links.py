@@ -15,7 +15,7 @@ from pathlib import Path
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.ops.service.lag import Lag, Offsets
+from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
 from commitlog.ops.service.notes import leave_word
 from commitlog.ops.service.supervisor import LINK, Service
 from commitlog.sites.link import Link, LinkProgress
@@ -23,6 +23,10 @@ from commitlog.sites.link import Link, LinkProgress
 TOLD_EVERY_S = 1.0
 UNTOLD_EVERY_S = 60.0
 """So much later it is tried again where the home's disk does not take it."""
+AGED_S = 10.0
+"""What was told before that may hold no more, and is shown with its age."""
+SILENT_S = 120.0
+"""Before that, a link that tells nothing may wait: one that was fenced, or refused, is begun again after a minute."""
 
 
 def link_services(settings: Settings) -> tuple[Service, ...]:
@@ -119,8 +123,31 @@ class LinkHealth:
     lag_s: float | None
     at_ms: int
 
+    @property
+    def service(self) -> str:
+        """The link among the services of this machine."""
+        return f"{LINK}{self.profile}"
+
+    @property
+    def age_s(self) -> float:
+        """How long ago that was told."""
+        return max(0.0, time.time() - self.at_ms / 1000)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it tells how far it is, and that is not far behind."""
+        return self.lag_s is not None and self.lag_s <= LAG_S_MAX and self.problem is None
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with a link that has told nothing for long; its process may end, or hang, without a word."""
+        if self.age_s < SILENT_S:
+            return None
+        return f"{self.service} has told nothing for {self.age_s:.0f} s: it is stuck, or does not run here any more"
+
     def __str__(self) -> str:
         done = self.progress
+        aged = "" if self.age_s < AGED_S else f", as told {self.age_s:.0f} s ago"
         behind = (
             f"{self.lag} behind, for {self.lag_s:.1f} s"
             if self.lag
@@ -129,7 +156,7 @@ class LinkHealth:
             else "not asked"
         )
         return (
-            f"{done.source} to {done.target}: at snapshot {done.snapshot_id}, {behind}; {done.brought:,} snapshots with "
+            f"{done.source} to {done.target}{aged}: at snapshot {done.snapshot_id}, {behind}; {done.brought:,} snapshots with "
             f"{done.row_changes:,} row changes and {done.files:,} files since it began"
         )
 
