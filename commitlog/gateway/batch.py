@@ -60,6 +60,7 @@ class Batch:
         superseded: ids of delete files whose place others take.
         inlined_deletes: by table id, (data file, position) of rows that are deleted without a delete file.
         ended_rows: by table id, the row ids of rows in no file that are deleted.
+        said: what the client calls its changes of objects that have ids, each with the id, such as ("dropped_table", 1).
     """
 
     snapshot_id: int
@@ -69,6 +70,7 @@ class Batch:
     superseded: frozenset[int] = frozenset()
     inlined_deletes: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     ended_rows: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    said: frozenset[tuple[str, int]] = frozenset()
     author: str | None = None
     message: str | None = None
     extra: str | None = None
@@ -133,7 +135,7 @@ class _Parser:
             self._end_statement()
         if changes is None:
             raise NotUnderstoodError("a commit whose text breaks off: repeat the transaction")
-        check_kinds(changes["changes_made"])
+        said = check_kinds(changes["changes_made"])
         return Batch(
             self._snapshot_id,
             self._schema or "",
@@ -142,6 +144,7 @@ class _Parser:
             frozenset(self._superseded),
             self._inlined_deletes,
             self._ended_rows,
+            said,
             changes["author"],
             changes["commit_message"],
             changes["commit_extra_info"],

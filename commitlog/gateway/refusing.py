@@ -13,7 +13,7 @@ _KINDS = frozenset(
     )
 )  # fmt: skip
 _NAME = r'"(?:[^"]|"")*+"'
-_ENTRY = re.compile(rf"([a-z_]+):(?:{_NAME}(?:\.{_NAME})?|[0-9]+)(?:,|$)")
+_ENTRY = re.compile(rf"([a-z_]+):(?:{_NAME}(?:\.{_NAME})?|([0-9]+))(?:,|$)")
 _CHANGES = re.compile(rf"INSERT INTO {_NAME}\.ducklake_snapshot_changes VALUES \([0-9]+, '((?:[^']|'')*)'[^;]*;[ \n]*$")
 
 _COMPACT = "merge_adjacent_files and rewrite_data_files: `commitlog.spark` compacts tables (docs/spark.md)"
@@ -40,23 +40,30 @@ _ADVICE = {
     "metadata": _SETTING,
     "inlined_data": "rows that are sent in the commit itself: attach with DATA_INLINING_ROW_LIMIT 0, so that they go as files",
 }
+RENAMED_TWICE = "duckdb takes away a table or view that one transaction renames twice to its own name: rename it once"
 _SHOWN_MAX = 60
 
 
-def check_kinds(changes_made: str | None) -> None:
+def check_kinds(changes_made: str | None) -> frozenset[tuple[str, int]]:
     """See that a commit says nothing of itself but what can be proposed.
+
+    Returns:
+        the kinds of changes of objects that have ids, with these.
 
     Raises:
         NotUnderstoodError: it does; with what to do instead.
     """
-    kinds = _kinds(changes_made or "")
-    if not kinds:
-        raise NotUnderstoodError(f"a commit that calls its changes {_shown(changes_made or '')!r}")
-    for kind in kinds:
+    if changes_made is None:
+        raise NotUnderstoodError(f"a commit that calls its changes nothing: {RENAMED_TWICE}")
+    entries = _entries(changes_made)
+    if not entries:
+        raise NotUnderstoodError(f"a commit that calls its changes {_shown(changes_made)!r}")
+    for kind, _ in entries:
         if kind in _ADVICE:
             raise _not_here(_ADVICE[kind])
         if kind not in _KINDS:
             raise NotUnderstoodError(f"a commit of the kind {kind}, which the log does not know")
+    return frozenset((kind, int(number)) for kind, number in entries if number is not None)
 
 
 def refusal(text: str, at: int, table: str) -> NotUnderstoodError:
@@ -68,7 +75,7 @@ def refusal(text: str, at: int, table: str) -> NotUnderstoodError:
         table: the table of DuckLake's that is written to there, if that is known, without ``ducklake_``.
     """
     said = _CHANGES.search(text)
-    kinds = _kinds(said[1].replace("''", "'")) if said else ()
+    kinds = [kind for kind, _ in _entries(said[1].replace("''", "'"))] if said else []
     name = "inlined_data" if table.startswith("inlined_data_") and table != "inlined_data_tables" else table
     for known in (*kinds, name):
         if known in _ADVICE:
@@ -84,14 +91,14 @@ def _not_here(advice: str) -> NotUnderstoodError:
     return NotUnderstoodError(f"{what}: not through the gateway; {instead}")
 
 
-def _kinds(changes_made: str) -> tuple[str, ...]:
-    """The kinds of the changes; none when the text is not a list of changes."""
-    found: list[str] = []
+def _entries(changes_made: str) -> list[tuple[str, str | None]]:
+    """The kinds of the changes, each with the id of what it is of where it gives one; none when the text is no list of them."""
+    found: list[tuple[str, str | None]] = []
     at = 0
     while entry := _ENTRY.match(changes_made, at):
-        found.append(entry[1])
+        found.append((entry[1], entry[2]))
         at = entry.end()
-    return tuple(found) if at == len(changes_made) and not changes_made.endswith(",") else ()
+    return found if at == len(changes_made) and not changes_made.endswith(",") else []
 
 
 def _shown(text: str) -> str:

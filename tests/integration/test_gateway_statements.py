@@ -115,6 +115,11 @@ def test_statements_when_the_log_cannot_take_them_then_refused_and_nothing_is_do
             ("INSERT INTO k VALUES (1, 'y')", "already"),
             ("ALTER TABLE t SET SORTED BY (id)", "no sort order"),
             ("ALTER TABLE t ADD COLUMN s.y INTEGER", "whose fields change"),
+            ("BEGIN; ALTER TABLE t RENAME TO T; ALTER TABLE t RENAME TO t; COMMIT", "rename it once"),
+            (
+                "BEGIN; ALTER TABLE t RENAME TO t; INSERT INTO t (id) VALUES (1); ALTER TABLE t RENAME TO t; COMMIT",
+                "rename it once",
+            ),
         ):
             before = contents(client)
             with pytest.raises(duckdb.Error, match=told):

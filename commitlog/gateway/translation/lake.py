@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
-from commitlog.adoption.definitions import Definitions, SourceColumn, SourceTable
+from commitlog.adoption.definitions import Definitions, SourceColumn, SourceTable, SourceView
 from commitlog.adoption.source import CatalogRows, is_computed
 from commitlog.catalog.folders import is_plain, path_of
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
+from commitlog.gateway.refusing import RENAMED_TWICE
 from commitlog.gateway.translation.base import Base
 
 _DEFINED_BY = ("schema", "table", "view", "column", "tag", "column_tag", "partition_info")
@@ -118,6 +119,11 @@ class CommittedLake:
         """Whether the commit creates the table."""
         return table_id not in self.before.tables
 
+    @property
+    def dropped(self) -> Set[int]:
+        """The ids of the tables that were there and go."""
+        return self.before.tables.keys() - self.after.tables.keys()
+
     def folder(self, table_id: int) -> str:
         """Where the table's files are, with a slash at the end."""
         table = self._by_id["table"][table_id]
@@ -173,6 +179,7 @@ class CommittedLake:
     # --- what cannot be said ------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
+        self._check_drops()
         self._check_tags()
         for table_id, after in self.after.tables.items():
             before = self.before.tables.get(table_id)
@@ -193,11 +200,21 @@ class CommittedLake:
                     "value, such as 3 or 'none'"
                 )
 
+    def _check_drops(self) -> None:
+        """See that what goes is dropped: the client takes away what one transaction renames twice to its own name."""
+        views = self.before.views.keys() - self.after.views.keys()
+        gone: list[tuple[str, int, SourceTable | SourceView]] = [
+            *(("table", table_id, self.before.tables[table_id]) for table_id in self.dropped),
+            *(("view", view_id, self.before.views[view_id]) for view_id in views),
+        ]
+        for what, number, was in gone:
+            if (f"dropped_{what}", number) not in self._batch.said:
+                raise NotUnderstoodError(f"{what} {was.schema}.{was.name} goes and is not dropped: {RENAMED_TWICE}")
+
     def _check_files(self) -> None:
-        dropped = self.before.tables.keys() - self.after.tables.keys()
         for ending in self._batch.endings:
             of_tables = ending.table in ("data_file", "delete_file") and ending.columns == ("table_id",)
-            if of_tables and (kept := {value[0] for value in ending.values} - dropped):
+            if of_tables and (kept := {value[0] for value in ending.values} - self.dropped):
                 raise NotUnderstoodError(f"the end of all files of table {min(kept)}, which stays: TRUNCATE it instead")
         if self._batch.superseded:
             given = {row["data_file_id"] for row in (*self._new("delete_file"), *self.whole_files)}
