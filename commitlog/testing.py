@@ -21,9 +21,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -96,6 +98,24 @@ class _GroupPosition:
         pass
 
 
+class _WhileOpen:
+    """The log's lock, which nobody has any more who still holds something of a log that was closed."""
+
+    def __init__(self, access: _InMemoryAccess, lock: AbstractContextManager[Any]) -> None:
+        self._access = access
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if self._access.is_closed:
+            raise log_is_closed()
+        self._lock.__enter__()
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.__exit__(error_type, error, traceback)
+
+
 class _InMemoryAccess:
     """A log whose sequencer is a function call."""
 
@@ -113,9 +133,9 @@ class _InMemoryAccess:
         self._undecidable: dict[m.Position, Exception] = {}
         self.outcomes: list[m.Outcome] = []
         self._decider = self._new_decider()
-        self._contents = MemoryCatalog(lambda: self._state, self._genesis, self._changed)
+        self.is_closed = False
+        self._contents = MemoryCatalog(lambda: self._state, self._genesis, _WhileOpen(self, self._changed))
         self._offset = 0
-        self._closed = False
         self._positions: dict[str, int] = {}
         self.answers_to_lose = 0
 
@@ -193,7 +213,7 @@ class _InMemoryAccess:
         self, proposal: m.Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
     ) -> _Answered:
         with self._changed:
-            if self._closed:
+            if self.is_closed:
                 raise log_is_closed()
             outcome = self._decided(Incoming(0, self._offset, None, encoded))
             self._offset += 1
@@ -275,7 +295,7 @@ class _InMemoryAccess:
             raise OutcomeNotFoundError(at, last_seq=len(self.outcomes))
         while True:
             with self._changed:
-                while follow and at >= len(self.outcomes) and not self._closed:
+                while follow and at >= len(self.outcomes) and not self.is_closed:
                     self._changed.wait()
                 if at >= len(self.outcomes):
                     return
@@ -293,7 +313,7 @@ class _InMemoryAccess:
 
     def close(self) -> None:
         with self._changed:
-            self._closed = True
+            self.is_closed = True
             self._changed.notify_all()
 
     def _remember(self, outcome: m.Outcome) -> None:

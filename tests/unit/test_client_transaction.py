@@ -311,6 +311,16 @@ def test_log_in_memory_when_it_is_closed_then_commits_nothing_as_a_real_one(log:
     assert len(log.outcomes) == 1
 
 
+def test_scan_of_a_log_in_memory_when_that_was_closed_then_reads_nothing_as_of_a_real_one(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    log.append("t", [{"id": 1}], create=True)
+    scan = log.table("t").scan()
+    log.close()
+    for read in (scan.to_arrow, scan.count, scan.files):
+        with pytest.raises(InvalidRequestError, match="the log was closed"):
+            read()
+
+
 def test_rows_beside_alterations_of_their_table_then_each_has_the_columns_that_it_was_written_with(
     tmp_path: Path,
 ) -> None:
