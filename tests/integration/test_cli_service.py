@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from log_running import serving, wait_until, write_raw
 
 from commitlog.client.ids import new_proposal_id
@@ -30,6 +31,7 @@ from commitlog.local.home import write_run_file
 from commitlog.local.processes import DirectoryLock
 from commitlog.local.proxy import KafkaProxy
 from commitlog.log.batches import Incoming
+from commitlog.log.connection import make_admin
 from commitlog.log.genesis import find_genesis, init_log
 from commitlog.log.proposals import ProposalSource
 from commitlog.log.sequencer import Phase
@@ -293,6 +295,21 @@ def seen(settings: Settings, problem: str) -> LogHealth:
 
     wait_until(is_seen, problem)
     return looks[-1]
+
+
+def test_status_when_the_receipts_are_kept_otherwise_than_a_log_needs_then_names_it_and_what_mends_it(
+    settings: Settings,
+) -> None:
+    run_json(settings, "init")
+    topic = topics_of(settings.log).receipts
+    policy = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[policy])
+    for answer in make_admin(settings).incremental_alter_configs([changed]).values():
+        answer.result()
+    wait_until(
+        lambda: any(f"{topic} has cleanup.policy=compact" in each for each in log_health(settings).problems),
+        "it is seen",
+    )
 
 
 def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(

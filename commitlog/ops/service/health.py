@@ -17,11 +17,12 @@ from typing import TypeVar
 from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
 from commitlog.config import Settings
-from commitlog.errors import CommitLogError
+from commitlog.errors import CommitLogError, LogRefusedError
 from commitlog.local.home import read_run_file, runner_pid
 from commitlog.local.room import full_disks
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
+from commitlog.log.topic_settings import wanted_topics, wrong_settings
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.links import LinkHealth, link_healths
 from commitlog.ops.service.listening import measures_note, running_at
@@ -122,6 +123,7 @@ def log_health(settings: Settings) -> LogHealth:
             heartbeat = listener.next_of(genesis.log_id)
             read = _reading(settings, catalog, lookup, genesis.log_id)
             relay, unrelayed = _at_the_border(settings, genesis.partitions)
+            ill_set = _ill_set(settings, genesis.partitions)
             stands_still = heartbeat is not None and _is_undecided(settings, catalog, read, sent)
     except CommitLogError as error:
         return LogHealth(settings.log, links=links, errors=errors, problems=(str(error), *said))
@@ -146,7 +148,7 @@ def log_health(settings: Settings) -> LogHealth:
         links=links,
         relay=relay,
         errors=errors,
-        problems=(*unserved, *read.problems, *unrelayed, *said),
+        problems=(*unserved, *ill_set, *read.problems, *unrelayed, *said),
     )
 
 
@@ -161,6 +163,16 @@ def _at_the_border(settings: Settings, partitions: int) -> tuple[RelayHealth | N
     except CommitLogError as error:
         return None, (f"how far the relay is cannot be told: {error}",)
     return found, () if found.running else (f"no relay is alive: {_who_starts(settings, 'relay')}",)
+
+
+def _ill_set(settings: Settings, partitions: int) -> tuple[str, ...]:
+    """Settings of topics by which the log loses or refuses something, such as answers, and how each is mended; nothing where
+    these credentials may not look."""
+    try:
+        wrong = wrong_settings(settings, wanted_topics(settings.log, partitions, 0))
+    except LogRefusedError:
+        return ()
+    return tuple(f"{each.what}: {each.command}" for each in wrong)
 
 
 @dataclass(frozen=True, slots=True)
