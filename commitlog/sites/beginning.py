@@ -26,12 +26,19 @@ from commitlog.sites.proposing import may_bring
 
 _LINK = "link:"
 _LOOKED_AT = 500
+_WRITERS_MAX = 1_000_000
 _OF_SCHEMAS = frozenset({m.ChangeKind.CREATE_SCHEMA, m.ChangeKind.DROP_SCHEMA})
 
 
 def writer_id_of(source: str) -> str:
     """By which writer the link from a node proposes."""
     return _LINK + source
+
+
+def link_writers(target: CommitLog) -> set[str]:
+    """By which writers links have been begun that propose to a log, also those that have brought nothing yet."""
+    writers = target.contents().writers(_WRITERS_MAX)
+    return {each.writer_id for each in writers if each.writer_id.startswith(_LINK)}
 
 
 def node_of(log: CommitLog, what: str) -> Node:

@@ -25,6 +25,7 @@ from commitlog.sites.beginning import (
     JoinProgress,
     begun_join,
     check_joined,
+    link_writers,
     next_tick_after,
     next_ticks,
     nodes_of,
@@ -68,7 +69,9 @@ class Join:
             )
         self.progress = begun or JoinProgress(self._node.name, new.name, source.wait_for_snapshot())
         # Whatever else brings something to the new site ends here: it would come before what it was made with.
-        links = [writer_id_of(name) for name in (self._node.name, *source.access.digest())]
+        # A node that has made nothing yet is in no digest, and a link from it may run all the same.
+        known_links = {writer_id_of(name) for name in (self._node.name, *source.access.digest())}
+        links = sorted(known_links | link_writers(target))
         self._named_by: dict[tuple[str, str], tuple[str, int] | None] = {}
         self._epochs = {writer_id: open_writer(target, writer_id) for writer_id in (JOIN, *links)}
 

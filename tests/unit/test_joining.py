@@ -260,6 +260,35 @@ def test_join_when_it_dies_before_any_row_was_told_then_no_other_site_goes_on_wi
     assert rows(late) == [row(1, "a")]
 
 
+def test_join_when_a_link_of_a_node_that_had_made_nothing_ran_before_then_it_brings_nothing_meanwhile(
+    tmp_path: Path,
+) -> None:
+    source = site("d", 4, data_path=tmp_path / "d")
+    with source.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"])
+        tx.create_table("main.files", {"n": "int64"})
+    with source.transaction() as tx:
+        tx.append("main.files", [{"n": 1}])
+    put(source, row(1, "d"))
+    third, late = site("b", 2, data_path=tmp_path / "b"), site("c", 3, data_path=tmp_path / "c")
+    Link(source, third).run(follow=False)
+    ran_before = Link(third, late)
+    refused: list[FencedError] = []
+
+    def told(_: Any) -> None:
+        if not refused and rows_or_none(late):
+            with third.transaction() as tx:
+                tx.rename_table("main.files", "renamed")
+            with pytest.raises(FencedError) as caught:
+                ran_before.run(follow=False)
+            refused.append(caught.value)
+
+    Join(source, late).run(told=told)
+    assert len(refused) == 1
+    Link(third, late).run(follow=False)
+    assert late.table("main.renamed").scan().to_arrow().to_pylist() == [{"n": 1}]
+
+
 def test_join_when_it_died_and_what_it_told_was_archived_then_no_link_takes_the_site_for_one_that_has_all(
     a: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
