@@ -57,9 +57,10 @@ STATEMENTS = (
     "INSERT INTO n VALUES ({'x': 1, 'y': ['a', NULL]}, MAP {'k': 2}), (NULL, NULL)",
     "ALTER TABLE n ADD COLUMN b STRUCT(z BIGINT)",
     "INSERT INTO n VALUES ({'x': 2, 'y': []}, MAP {}, {'z': 5})",
-    "DROP TABLE n",
+    "BEGIN; DELETE FROM n WHERE a IS NULL; INSERT INTO n VALUES (NULL, MAP {}, NULL); DROP TABLE n; COMMIT",
+    "BEGIN; UPDATE kept SET k = 2 WHERE id < 3; CREATE OR REPLACE TABLE kept AS SELECT id FROM kept WHERE k = 2; COMMIT",
     "DROP VIEW s.v",
-    "DROP SCHEMA s CASCADE",
+    "BEGIN; DELETE FROM s.p WHERE k = 2; TRUNCATE s.p; DROP SCHEMA s CASCADE; COMMIT",
     "BEGIN; CREATE TABLE gone (a INTEGER); DROP TABLE gone; COMMIT",
 )
 _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake' ORDER BY ALL"

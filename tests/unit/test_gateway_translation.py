@@ -115,6 +115,20 @@ def test_a_delete_file_that_names_the_clients_snapshots_is_written_anew(tmp_path
     assert set(written["file_path"].to_pylist()) == {f"{lake}main/t/{base.rows('data_file')[0]['path']}"}
 
 
+def test_files_of_a_table_that_goes_are_not_needed() -> None:
+    batch = parse(commit("change_drop").text)
+    found = translated("change_drop")
+    made = [f"/lake/main/t/{row['path']}" for name in ("data_file", "delete_file") for row in batch.rows[name]]
+    assert (sorted(found.unused), found.files) == (sorted(made), ())
+
+
+def test_rows_of_a_table_that_was_not_there_are_refused() -> None:
+    base = commit("delete").base
+    base.catalog["table"].clear()
+    with pytest.raises(NotUnderstoodError, match="read again and repeat"):
+        translated("delete", base=base)
+
+
 def test_a_delete_from_a_file_that_was_not_there_is_refused() -> None:
     for name in ("delete", "truncate"):
         base = commit(name).base

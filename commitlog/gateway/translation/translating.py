@@ -60,7 +60,8 @@ def translate(
     appends = Appends(batch, base, lake, defined)
     changes: list[m.Change] = [*defined]
     made: list[str] = []
-    unneeded: list[str] = []
+    # Rows that come to a table or go from it, and then go with it, are nobody's change.
+    unneeded = [path for table_id in lake.dropped for path in lake.made_for(table_id)]
     for table in _with_rows(batch, lake):
         of_client = lake.made_for(table.table_id)
         made += of_client
@@ -78,10 +79,11 @@ def translate(
 
 
 def _with_rows(batch: Batch, lake: CommittedLake) -> Iterator[SourceTable]:
-    """The tables whose rows change."""
+    """The tables whose rows change, and that stay."""
     found = {row["table_id"] for name in ("data_file", "delete_file") for row in batch.rows.get(name, ())}
     found |= {row["table_id"] for row in lake.whole_files}
-    for table_id in sorted(found | batch.inlined_deletes.keys() | batch.ended_rows.keys()):
+    found |= batch.inlined_deletes.keys() | batch.ended_rows.keys()
+    for table_id in sorted(found - lake.dropped):
         yield lake.table(table_id)
 
 
