@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from commitlog.errors import AdoptionError
+from commitlog.domain.model.defining import column_type, default_text
+from commitlog.errors import AdoptionError, InvalidChangeError
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,8 +29,16 @@ _TABLES = (
     "data_file", "delete_file", "file_column_stats", "file_partition_value", "column_mapping", "name_mapping",
     "inlined_data_tables", "metadata", "macro", "sort_info",
 )  # fmt: skip
-_TYPED_LITERAL = re.compile(r"""CAST\('((?:[^']|'')*)' AS "?(\w+)"?\)""")
-"""As the client writes true, and DATE '2024-01-01'."""
+_TYPED_LITERAL = re.compile(r"""CAST\((?:'((?:[^']|'')*)'|(-?[0-9.]{1,16})) AS "?(\w[\w (),]*?)"?\)""")
+"""As the client writes true, DATE '2024-01-01' and 3::BIGINT. A number with more digits may be another one as a DOUBLE."""
+_NAMES = {
+    "tinyint": "int8", "smallint": "int16", "integer": "int32", "bigint": "int64", "hugeint": "int128",
+    "utinyint": "uint8", "usmallint": "uint16", "uinteger": "uint32", "ubigint": "uint64", "uhugeint": "uint128",
+    "float": "float32", "double": "float64",
+    "timestamp with time zone": "timestamptz", "time with time zone": "timetz",
+}  # fmt: skip
+"""The catalog's names for types of the client's."""
+_OF_NUMBERS = re.compile(r"u?int[0-9]+|float64|decimal\(.*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -218,10 +227,23 @@ def default_of(row: Row) -> str | None:
     if row["default_value_type"] in (None, "", "literal"):
         return str(given)
     found = _TYPED_LITERAL.fullmatch(given)
-    if found is None or found[2].lower() != row["column_type"]:
+    if found is None:
         return None
-    literal = found[1].replace("''", "'")
-    return {"t": "true", "f": "false"}.get(literal, literal) if row["column_type"] == "boolean" else literal
+    literal, number, name = found.groups()
+    name = name.lower().replace(", ", ",")
+    if _NAMES.get(name, name) != row["column_type"]:
+        return None
+    if number is not None and _OF_NUMBERS.fullmatch(row["column_type"]) is None:
+        return None
+    value: str = number or (literal or "").replace("''", "'")
+    if row["column_type"] == "boolean":
+        value = {"t": "true", "f": "false"}.get(value, value)
+    try:
+        # The client rounds and trims what it casts.
+        default_text("", column_type(row["column_type"]), value)
+    except InvalidChangeError:
+        return None
+    return value
 
 
 def is_computed(row: Row) -> bool:
