@@ -87,7 +87,7 @@ def start_up(home: Settings) -> Iterator[StartUp]:
         wait_for(lambda: "ready after" in log_file.read_text() or process.poll() is not None)
         assert process.poll() is None, log_file.read_text()
         # Until its second run one of the services comes and goes.
-        wait_for(lambda: [each["starts"] for each in status(home).services] == [1, 2])
+        wait_for(lambda: [each["starts"] for each in status(reached).services] == [1, 2])
         return process
 
     yield start
