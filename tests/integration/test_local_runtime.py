@@ -261,7 +261,7 @@ def test_up_when_a_signal_meets_it_while_services_are_started_then_none_of_them_
     def services() -> list[psutil.Process]:
         return find_processes(lambda each: each.environ().get(SERVICE_MARKER) == str(home.home.resolve()))
 
-    wait_for(lambda: process.poll() is not None or bool(services()), timeout_s=120)
+    wait_for(lambda: process.poll() is not None or bool(services()))
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert services() == []
@@ -468,7 +468,7 @@ def test_server_when_it_is_killed_while_its_data_are_made_then_what_makes_them_i
         line = " ".join(process.cmdline())
         return maker in line and str(directory) in line
 
-    wait_for(lambda: bool(find_processes(is_maker)), timeout_s=60)
+    wait_for(lambda: bool(find_processes(is_maker)))
     starting.kill()
     starting.wait()
     assert stop_orphans(directory.parent)
