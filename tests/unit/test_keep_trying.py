@@ -6,6 +6,8 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -207,20 +209,26 @@ def test_load_when_the_home_says_which_log_it_runs_then_that_one_is_meant(tmp_pa
         settings_of(tmp_path, log_id="main")
 
 
+@contextmanager
+def hangup_is(handler: signal.Handlers) -> Iterator[None]:
+    """What the end of the terminal does; tests may run under nohup."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stopped_by_signal_when_asked_to_end_or_its_terminal_ends_then_the_service_is_told(
     number: signal.Signals,
 ) -> None:
-    with stopped_by_signal() as stop:
+    with hangup_is(signal.SIG_DFL), stopped_by_signal() as stop:
         signal.raise_signal(number)
         assert stop.wait(10)
 
 
 def test_stopped_by_signal_when_the_end_of_the_terminal_is_ignored_then_it_stays_so() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with stopped_by_signal() as stop:
-            signal.raise_signal(signal.SIGHUP)
-            assert not stop.is_set()
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with hangup_is(signal.SIG_IGN), stopped_by_signal() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert not stop.is_set()
