@@ -38,6 +38,7 @@ StartUp = Callable[..., subprocess.Popen[bytes]]
 DEADLINE_S = 90.0
 
 UP = """\
+import signal
 import sys
 from commitlog.config import Settings
 from commitlog.ops.service.runtime import up
@@ -50,6 +51,8 @@ def services(settings):
         Service("fenced", ("raise SystemExit(3)",), {3: wait}, program=python),
     ]
 
+# Tests that run in the background of a shell ignore Ctrl-C, and what they start would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 up(Settings.load(), service_factory=services, say=lambda line: print(line, flush=True))
 """
 
