@@ -50,7 +50,8 @@ def test_predicates_when_one_is_given_alone_then_it_is_the_filter() -> None:
     assert predicates(("day", "=", 3)) == predicates([("day", "=", 3)]) == predicates(one[0]) == predicates(one) == one
     assert predicates(("day", "==", 3)) == one
     assert predicates(("day", "IN", [3])) == predicates("day in (3)")
-    assert predicates(("day", "is_null")) == (Predicate("day", FilterOp.IS_NULL),)
+    assert predicates(("day", "is_null")) == predicates(("day", "IS  NULL")) == (Predicate("day", FilterOp.IS_NULL),)
+    assert predicates(("day", "is not null")) == (Predicate("day", FilterOp.IS_NOT_NULL),)
     assert predicates(None) == predicates([]) == ()
 
 

@@ -131,8 +131,8 @@ def _values(op: str, given: Any) -> tuple[Scalar, ...]:
 
 
 def _op(given: Any) -> FilterOp | None:
-    """What a program calls an op: as the log does, in any case, or ``==``."""
-    folded = given.lower() if isinstance(given, str) else ""
+    """What a program calls an op: as the log does, in any case, ``==``, or ``is null`` as a text has it."""
+    folded = "_".join(given.lower().split()) if isinstance(given, str) else ""
     return _COMPARISONS.get(folded) or next((each for each in FilterOp if each == folded), None)
 
 

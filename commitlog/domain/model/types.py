@@ -44,6 +44,11 @@ _WIDENING_LADDERS = (
     ("float32", "float64"),
 )
 _DEPTH_MAX = 64
+_NAMES = (
+    "boolean, int8 to int128, uint8 to uint128, float32, float64, decimal(p, s), varchar, blob, date, time, timetz, timestamp, "
+    "timestamp_s, timestamp_ms, timestamp_ns, timestamptz, interval, uuid, json, variant, geometry, list(t), map(k, v) and "
+    "struct(name t, ...)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,10 @@ def quote(name: str) -> str:
 _TOKEN = re.compile(r'\s*(?:("(?:[^"]|"")*")|([A-Za-z_]\w*)|([0-9]+)|(\[\])|([(){}<>,:]))')
 
 
+def _unknown(text: str) -> ValueError:
+    return ValueError(f"unknown type {text!r}; the types are {_NAMES}")
+
+
 class _TypeParser:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -87,7 +96,7 @@ class _TypeParser:
         while at < len(stripped):
             match = _TOKEN.match(stripped, at)
             if match is None:
-                raise ValueError(f"unknown type {text!r}")
+                raise _unknown(text)
             self.tokens.append(match.group().strip())
             at = match.end()
         self.at = 0
@@ -103,7 +112,7 @@ class _TypeParser:
     def expect(self, *allowed: str) -> str:
         token = self.take()
         if token not in allowed:
-            raise ValueError(f"unknown type {self.text!r}")
+            raise _unknown(self.text)
         return token
 
     def parse(self, depth: int = 0) -> ColumnType:
@@ -117,7 +126,7 @@ class _TypeParser:
         elif name in _PLAIN:
             data_type = ColumnType(name)
         else:
-            raise ValueError(f"unknown type {self.text!r}")
+            raise _unknown(self.text)
         while self.peek() == "[]":
             self.take()
             data_type = ColumnType("list", fields=(("element", data_type),))
@@ -169,7 +178,7 @@ def parse_type(text: str) -> ColumnType:
     parser = _TypeParser(text)
     data_type = parser.parse()
     if parser.at != len(parser.tokens):
-        raise ValueError(f"unknown type {text!r}")
+        raise _unknown(text)
     return data_type
 
 
