@@ -237,9 +237,12 @@ def test_append_when_each_batch_has_rows_of_many_partitions_then_a_file_for_each
     [
         ("uuid", [UUID(int=7), None, UUID(int=8), UUID(int=7)], [str(UUID(int=7)), str(UUID(int=8)), None]),
         ("uint64", pa.array([2**63, 2**64 - 1, None, 1], pa.uint64()), [1, str(2**64 - 1), str(2**63), None]),
+        ("boolean", [True, None, False, True], [False, None, True]),
+        ("date", [date(1, 1, 1), None, date(2026, 1, 2), date(1, 1, 1)], ["0001-01-01", "2026-01-02", None]),
+        ("decimal(9,2)", [Decimal("1.50"), None, Decimal("-0.01"), Decimal("1.50")], ["-0.01", "1.5", None]),
     ],
 )
-def test_append_when_partitioned_by_what_json_or_arrow_has_no_type_for_then_a_file_for_each_partition(
+def test_append_when_partitioned_by_any_type_then_a_file_for_each_partition(
     log: CommitLog, table: str, data_type: str, values: Any, told: list[Any]
 ) -> None:
     with log.transaction() as tx:

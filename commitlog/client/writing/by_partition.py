@@ -135,9 +135,10 @@ def _value(index: int, key: PartitionKey, column: Column, value: Any) -> _Value:
     elif key.transform != "identity":
         text = str(value)
     else:
-        plain = (
-            value if isinstance(value, bool | int) else str(UUID(bytes=value) if isinstance(value, bytes) else value)
-        )
+        # Compiled, a value that is told to be one or the other, bool or int, would be an int: True becomes 1.
+        plain: Any = value
+        if not isinstance(value, bool | int):
+            plain = str(UUID(bytes=value) if isinstance(value, bytes) else value)
         text = value_text(column.type, canonical_value(column.type, plain))
     shown = f"v{text}" if is_plain(text) else "h" + hashlib.sha256(text.encode()).hexdigest()
     told = partition_value(key, column.type, text)
