@@ -68,6 +68,28 @@ def test_an_alteration_that_cannot_be_then_invalid_and_the_text_says_why(log: De
 
 
 @pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ('struct("a\0" int64)', "TEXT_UNSTORABLE"),
+        ('list(struct(a map(varchar, struct("\ud800" int64))))', "TEXT_UNSTORABLE"),
+        ("int64\n", "TEXT_UNSTORABLE"),
+        (f"struct({'n' * 256} int64)", "NAME_TOO_LONG"),
+        (f"list(struct(a struct({'n' * 256} int64)))", "NAME_TOO_LONG"),
+    ],
+)
+def test_a_type_then_its_fields_have_names_that_the_catalog_can_hold(log: DecidedLog, kind: str, code: str) -> None:
+    column = {"name": "x", "type": kind}
+    for new in ({**create_table("w"), "columns": [column]}, alter("ADD_COLUMN", column=column)):
+        assert log.refused("INVALID", new).invalid_code == code
+
+
+def test_a_type_then_its_text_is_one_that_the_catalog_can_hold(log: DecidedLog) -> None:
+    assert log.refused("INVALID", alter("SET_TYPE", name="id", type="int64\0")).invalid_code == "TEXT_UNSTORABLE"
+    base = log.commit(alter("DROP_COLUMN", name="v"))
+    log.conflict(f"TABLE_ALTERED@{base}", on=alter("ADD_COLUMN", column={"name": "x", "type": "nope"}), base=base - 1)
+
+
+@pytest.mark.parametrize(
     ("kind", "default", "kept"),
     [
         ("decimal(9,2)", "+1.5E1", "15.00"),

@@ -9,11 +9,11 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Footprint
 from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.defining import define, reference
+from commitlog.domain.model.defining import column_type, define, reference
 from commitlog.domain.model.definitions import HANDLER_PREFIX, ForeignKey, TableDefinition, quoted
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.texts import check_all_text, check_text
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.domain.state.index import SchemaState, TableState, ViewState
 from commitlog.domain.state.row_keys import shown_key
 from commitlog.domain.state.rows import KeyedRows
@@ -137,6 +137,7 @@ def create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     plan.names.check_free(schema, change.table, "table")
     for column in change.columns:
         _check_column_text(plan, column)
+        _check_field_names(plan, column_type(column.type))
     table_id = plan.ids.table()
     partition_id = plan.ids.partition() if change.partition_by else None
     definition = define(change, table_id=table_id, schema_id=schema.schema_id, partition_id=partition_id)
@@ -161,7 +162,15 @@ def _check_handler(plan: Plan, policy: str | None) -> None:
 
 def _check_column_text(plan: Plan, column: m.ColumnSpec) -> None:
     plan.names.check_new(column.name, "column")
+    check_text(column.type, f"the type of column {quoted(column.name)}")
     check_text(column.default, f"the default of column {quoted(column.name)}")
+
+
+def _check_field_names(plan: Plan, data_type: ColumnType) -> None:
+    for name, inner in data_type.fields:
+        if data_type.name == "struct":
+            plan.names.check_new(name, "struct field")
+        _check_field_names(plan, inner)
 
 
 def _resolve_references(plan: Plan, change: m.CreateTable, table: TableState) -> list[TableState]:
@@ -231,6 +240,9 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
     definition = plan.names.definition(table)
     if definition is not None:
         plan.bounds.count_altered(len(definition.columns))
+        for step in change.alterations:
+            if step.column is not None:
+                _check_field_names(plan, column_type(step.column.type))
         altered = alter(
             definition,
             change.alterations,
@@ -272,6 +284,7 @@ def _check_kept_rows(table: TableState, before: TableDefinition, after: TableDef
 def _check_step_text(plan: Plan, step: m.Alteration) -> None:
     if step.column is not None:
         _check_column_text(plan, step.column)
+    check_text(step.type, "the type")
     check_text(step.default, "the default")
     if step.new_name is not None:
         plan.names.check_new(step.new_name, "column")
