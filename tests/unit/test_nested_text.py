@@ -24,6 +24,9 @@ from commitlog.domain.model.definitions import PartitionKey
         ("list(struct(a json))", [{"a": {"b": "x"}}], [{"a": {"b": "}{}"}}]),
         ("list(list(json))", [["1", {"a": "}"}]], None),
         ("struct(a struct(b list(json)))", {"a": {"b": [1, "[]"]}}, {"a": {"b": ['"}"']}}),
+        ('struct("a}b" int64)', {"a}b": 1}, None),
+        ('list(struct("a{}b" int64))', [{"a{}b": 1}], None),
+        ('list(struct("a}b" int64, c int64))', [None], [{"c": 1}]),
         ("list(struct(a blob))", [{"a": "x"}, {"a": None}], [{"a": "\\x7D"}]),
     ],
 )

@@ -28,10 +28,7 @@ def check_nested_text(
             closing |= {"]" if data_type.name == "list" else "}"}
         _check_inside(data_type, value, closing, depth + 1)
     elif closing and value is not None:
-        text = _text(data_type, value)
-        for bracket in sorted(closing):
-            if _closes_early(text, bracket):
-                raise ValueError(f"has {bracket} in a text nested twice, which DuckDB cannot read outside of files")
+        _check_brackets(_text(data_type, value), closing, "a text")
 
 
 def _check_inside(data_type: ColumnType, value: RowValue, closing: frozenset[str], depth: int) -> None:
@@ -40,10 +37,20 @@ def _check_inside(data_type: ColumnType, value: RowValue, closing: frozenset[str
             check_nested_text(data_type.fields[0][1], item, closing, depth)
     elif isinstance(value, dict):
         by_name = {fold(name): inner for name, inner in data_type.fields}
+        if data_type.name == "struct":
+            # All of them stand beside their values, also of those that are NULL.
+            for name, _ in data_type.fields:
+                _check_brackets(name, closing, "a field's name")
         for name, item in value.items():
             if data_type.name == "map":
                 check_nested_text(by_name["key"], name, closing, depth)
             check_nested_text(by_name["value" if data_type.name == "map" else fold(name)], item, closing, depth)
+
+
+def _check_brackets(text: str, closing: frozenset[str], what: str) -> None:
+    for bracket in sorted(closing):
+        if _closes_early(text, bracket):
+            raise ValueError(f"has {bracket} in {what} nested twice, which DuckDB cannot read outside of files")
 
 
 def json_text(value: RowValue) -> str:
