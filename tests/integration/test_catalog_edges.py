@@ -510,6 +510,20 @@ def plain(kind: ColumnType, value: Any) -> Any:
             return {name: plain(inner[name], each) for name, each in value.items()}
 
 
+def test_fields_that_differ_in_the_case_of_a_letter_beyond_ascii_then_each_reads_its_own_value(lake: Lake) -> None:
+    lake.commit(
+        {**create_table("b"), "columns": [{"name": "x", "type": 'struct("é" int64, "É" int64, "a\'}\\" int64)'}]}
+    )
+    value = {"é": 1, "É": 2, "a'}\\": 3}
+    lake.commit(change("INSERT_ROW", "b", row={"x": value}))
+    assert lake.rows("SELECT x FROM b") == [(value,)]
+    with closing(ReadersCatalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "b", lake.log.head)
+        assert table is not None
+        rows = catalog.rows_at(table.definition.table_id, lake.log.head)
+        assert stored_rows(table.definition.columns, rows).to_pylist() == [{"x": value}]
+
+
 def test_blobs_in_a_list_of_a_row_then_the_stock_reader_reads_their_bytes(lake: Lake) -> None:
     lake.commit({**create_table("b"), "columns": [{"name": "x", "type": "list(blob)"}]})
     lake.commit(change("INSERT_ROW", "b", row={"x": ["\\x5cx6", '\\xc3\\xa9"', "]", "\\x00\\xff"]}))

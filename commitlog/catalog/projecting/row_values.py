@@ -16,6 +16,7 @@ from commitlog.domain.model.types import (
     ColumnType,
     blob_bytes,
     canonical_value,
+    fold,
     is_json_list,
     timetz_text,
     value_text,
@@ -104,8 +105,8 @@ def literal(data_type: ColumnType, value: RowValue) -> str:
             return _quoted(json_list_text(value))
         return "[" + ", ".join(literal(data_type.fields[0][1], item) for item in value) + "]"
     if data_type.name == "struct" and isinstance(value, dict):
-        by_name = {name.lower(): item for name, item in value.items()}
-        fields = (f"{_quoted(name)}: {literal(inner, by_name.get(name.lower()))}" for name, inner in data_type.fields)
+        by_name = {fold(name): item for name, item in value.items()}
+        fields = (f"{_quoted(name)}: {literal(inner, by_name.get(fold(name)))}" for name, inner in data_type.fields)
         return "{" + ", ".join(fields) + "}"
     if data_type.name == "map" and isinstance(value, dict):
         key, inner = data_type.fields[0][1], data_type.fields[1][1]

@@ -17,7 +17,7 @@ from commitlog.client.tables.arrow_schemas import WHOLE_NUMBERS, arrow_schema
 from commitlog.client.tables.nested_literals import parse_nested
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.nested_text import json_text
-from commitlog.domain.model.types import ColumnType, blob_bytes
+from commitlog.domain.model.types import ColumnType, blob_bytes, fold
 from commitlog.errors import DataFileError
 
 _ZONE = re.compile(r"[+-]\d{2}(:?\d{2})?(:?\d{2})?$")
@@ -102,8 +102,8 @@ def _value(data_type: ColumnType, value: Any) -> Any:
         case "struct" | "list" | "map" if isinstance(value, str):
             return _value(data_type, parse_nested(data_type, value))
         case "struct":
-            given = {str(name).lower(): item for name, item in value.items()}
-            return {name: _value(kind, given.get(name.lower())) for name, kind in data_type.fields}
+            given = {fold(str(name)): item for name, item in value.items()}
+            return {name: _value(kind, given.get(fold(name))) for name, kind in data_type.fields}
         case "list":
             return [_value(inner[0], item) for item in value]
         case "map":
