@@ -384,6 +384,15 @@ def test_node_when_set_beside_other_settings_then_both() -> None:
     log.check_replay()
 
 
+def test_several_settings_of_a_log_then_the_later_see_the_earlier() -> None:
+    log = DecidedLog()
+    assert log.refused("INVALID", node("a", 1), node("b", 1)).invalid_code == "NODE_FIXED"
+    short = {"kind": "CONFIGURE", "settings": {"name_length_max": 1}}
+    assert log.refused("INVALID", short, node("long", 1)).invalid_code == "NAME_TOO_LONG"
+    log.commit(node("long", 1), node("long", 1), short)
+    log.check_replay()
+
+
 def test_identity_when_no_text_here_may_hold_it_then_invalid(log: DecidedLog) -> None:
     row = insert(id=7, v="b", w="y")
     assert brought(log, {**row, "identity": "7\x1fb\x1f1"}, tick=1).snapshot_id is not None

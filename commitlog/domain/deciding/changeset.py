@@ -95,9 +95,9 @@ def _expire(plan: Plan, change: m.ExpireSnapshots, _: int) -> Planned:
 def _configure(plan: Plan, change: m.Configure, _: int) -> Planned:
     of_node, rest = node_and_rest(change.settings)
     if of_node:
-        changed_node(plan.state.node, of_node, plan.state.settings.name_length_max)
+        plan.node = changed_node(plan.node, of_node, plan.settings.name_length_max)
     if rest or not of_node:
-        changed_settings(plan.state.settings, rest)
+        plan.settings = changed_settings(plan.settings, rest)
     return m.Effect(), None
 
 

@@ -37,7 +37,8 @@ class Plan:
 
     effects: of its changes, in order. footprints: what they touch that was there before. row_hits: races on rows that
     nothing settles, by index of the change; resolutions: those that were settled. changes_schema: whether the catalog's
-    schema version rises. arriving: the rows that become others by what a link brings, at most one for each key.
+    schema version rises. arriving: the rows that become others by what a link brings, at most one for each key. settings,
+    node: the log's, as earlier CONFIGUREs of the changeset leave them.
     """
 
     __slots__ = (
@@ -52,9 +53,11 @@ class Plan:
         "footprints",
         "ids",
         "names",
+        "node",
         "resolutions",
         "row_hits",
         "rules",
+        "settings",
         "state",
     )
 
@@ -72,6 +75,8 @@ class Plan:
         self.row_hits: list[tuple[int, Hit]] = []
         self.resolutions: list[Resolution] = []
         self.changes_schema = False
+        self.settings = state.settings
+        self.node = state.node
         self.arrival: Arrival | None = None
         self.arriving: list[Arriving] = []
 
