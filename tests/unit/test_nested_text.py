@@ -39,6 +39,16 @@ def test_text_in_nested_values_then_only_what_a_stock_reader_can_read(kind: str,
         assert "nested twice" in str(log.refused("INVALID", insert(id=2, v=bad)).detail)
 
 
+@pytest.mark.parametrize("inner", [5, True, 1.5, {"a": "x"}, ["x"]])
+@pytest.mark.parametrize(("kind", "wrap"), [("{}", lambda v: v), ("list(struct(a {}))", lambda v: [{"a": v}])])
+def test_a_variant_in_a_row_then_only_text_which_is_what_a_stock_reader_reads(kind: str, wrap: Any, inner: Any) -> None:
+    log = DecidedLog()
+    columns = [{"name": "id", "type": "int64"}, {"name": "v", "type": kind.format("variant")}]
+    log.commit({**keyed_table("k"), "columns": columns})
+    log.commit(insert(id=1, v=wrap("5")), insert(id=2, v=wrap(None)))
+    assert "is no text" in str(log.refused("INVALID", insert(id=3, v=wrap(inner))).detail)
+
+
 def test_buckets_then_the_number_that_the_transform_names() -> None:
     assert PartitionKey(1, "bucket(16)").buckets == 16
     assert PartitionKey(1, "identity").buckets is None

@@ -1,8 +1,9 @@
-"""Text inside nested values that DuckDB could not read back from a row outside of files.
+"""Values that DuckDB could not read back from a row outside of files: text inside nested ones, and variants.
 
 Such rows hold nested values as text, which DuckDB casts. Where one list, struct or map is inside another, it looks for the
 closing bracket of the inner one without regard to quotes, and no way of escaping helps. Measured: it reads every text in
-which no such bracket comes before its opening one, and hardly any other.
+which no such bracket comes before its opening one, and hardly any other. A variant stands there as text, and is a text to
+whoever reads it, whatever it was.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _OPENING = {"]": "[", "}": "{"}
 def check_nested_text(
     data_type: ColumnType, value: RowValue, closing: frozenset[str] = frozenset(), depth: int = 0
 ) -> None:
-    """Raise ValueError for text that would be taken for the end of a value; ``closing``: the brackets that would end one.
+    """Raise ValueError for text that would be taken for the end of a value, and for variants that are no text; ``closing``:
+    the brackets that would end a value.
 
     The value must be one of its type already.
     """
@@ -27,6 +29,8 @@ def check_nested_text(
         if depth:
             closing |= {"]" if data_type.name == "list" else "}"}
         _check_inside(data_type, value, closing, depth + 1)
+    elif data_type.name == "variant" and value is not None and not isinstance(value, str):
+        raise ValueError("is no text, as which alone DuckDB reads a variant outside of files")
     elif closing and value is not None:
         _check_brackets(_text(data_type, value), closing, "a text")
 
