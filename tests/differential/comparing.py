@@ -99,8 +99,9 @@ def _pruned(history: History, table: Table) -> Iterator[str]:
     Judged by the rows themselves, read without a condition: the client's own lake misleads it after it changed a type or
     rewrote files, because it then writes statistics of the next file as those of the table.
     """
-    history.client.duck.execute(f"CREATE OR REPLACE TEMP TABLE truth AS SELECT * FROM {table.sql('ours')}")
     for what, query in (("filters", _filters(history, table)), ("extremes", _extremes(table))):
+        # An answer that is an error takes it away, with the transaction.
+        history.client.duck.execute(f"CREATE OR REPLACE TEMP TABLE truth AS SELECT * FROM {table.sql('ours')}")
         truth, stock, ours = (
             _answer(history, query.replace("{table}", place))
             for place in ("temp.truth", table.sql("stock"), table.sql("ours"))
