@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.source import CATALOG, SourceLake, file_text, quoted, text
-from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, DataFile, DeleteFile, Scalar
+from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, DataFile, DeleteFile, MappedColumn, Scalar
 from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.types import NESTED, parse_type
 from commitlog.errors import AdoptionError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROW_ID, ROW_ID_FIELD = "_ducklake_internal_row_id", 2147483540
 SNAPSHOT_ID = "_ducklake_internal_snapshot_id"
 _DELETE_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
-_NUMBER = "file_row_number"
+_NUMBER = "commitlog_file_row_number"
 _CARRIED = "/* row id */"
 _WIDEST = frozenset(("int128", "uint128"))
 
@@ -53,20 +53,30 @@ class FileWriter:
         self._conn = conn
 
     def rewrite(
-        self, path: str, target: str, table: SourceTable, positions: Sequence[int], row_ids: Sequence[int] | None
+        self,
+        path: str,
+        target: str,
+        table: SourceTable,
+        positions: Sequence[int],
+        row_ids: Sequence[int] | None,
+        mapping: Sequence[MappedColumn] | None,
     ) -> Written:
-        """Write these rows of a file into a new one, with these row ids if any."""
+        """Write these rows of a file into a new one, with these row ids if any, whose field ids are the table's.
+
+        mapping: by which names the file has the table's columns: its own field ids, if any, are not the table's then.
+        """
         tree = _FieldTree(
             self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({file_text(path)})").fetchall()
         )
         kept = [name for name in tree.top if name not in (ROW_ID, SNAPSHOT_ID)]
+        spec, paths = tree.spec(kept), tree.paths(kept)
+        if mapping is not None:
+            named = tuple(_named_in_file(mapping, table.columns))
+            kept, spec, paths = [column.name for column in named], _field_specs(named), _paths(named)
         self._choose(positions, row_ids)
         columns = ", ".join(f"f.{quoted(name)}" for name in kept)
-        query = (
-            f"SELECT {columns} {_CARRIED} FROM read_parquet({file_text(path)}, file_row_number = true) f "
-            f"JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
-        )
-        return self._copy(query, target, tree.spec(kept), tree.paths(kept), table, row_ids is not None)
+        query = f"SELECT {columns} {_CARRIED} FROM {_numbered(path)} f JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
+        return self._copy(query, target, spec, paths, table, row_ids is not None)
 
     def _choose(self, source: Sequence[int], row_ids: Sequence[int] | None, since: Sequence[int] | None = None) -> None:
         """Make the table ``chosen`` of the rows that go into the next file, in their order there."""
@@ -137,7 +147,7 @@ class SourceFiles(FileWriter):
     def delete_file(self, path: str, begin: int) -> list[tuple[int, int]]:
         """(position, snapshot) of the rows that a delete file deletes."""
         since = SNAPSHOT_ID if SNAPSHOT_ID in self.names(path) else str(begin)
-        return self._conn.execute(f"SELECT pos, {since} FROM read_parquet({file_text(path)}) ORDER BY 1").fetchall()
+        return self._conn.execute(f"SELECT pos, {since} FROM {_rows(path)} ORDER BY 1").fetchall()
 
     def births(self, path: str) -> list[int] | None:
         """The snapshot of each row of a file; None when the file does not tell."""
@@ -150,9 +160,7 @@ class SourceFiles(FileWriter):
     def _numbers(self, path: str, column: str) -> list[int] | None:
         if column not in self.names(path):
             return None
-        found = self._conn.execute(
-            f"SELECT {column} FROM read_parquet({file_text(path)}, file_row_number = true) ORDER BY {_NUMBER}"
-        )
+        found = self._conn.execute(f"SELECT {column} FROM {_numbered(path)} ORDER BY {_NUMBER}")
         return [row[0] for row in found.fetchall()]
 
     def names(self, path: str) -> set[str]:
@@ -163,12 +171,18 @@ class SourceFiles(FileWriter):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def rewrite(
-        self, path: str, target: str, table: SourceTable, positions: Sequence[int], row_ids: Sequence[int] | None
+        self,
+        path: str,
+        target: str,
+        table: SourceTable,
+        positions: Sequence[int],
+        row_ids: Sequence[int] | None,
+        mapping: Sequence[MappedColumn] | None,
     ) -> Written:
-        """Write these rows of a file into a new one, with these row ids if any."""
+        """As its base does."""
         if not self._write:
             return Written(target, len(positions))
-        return super().rewrite(path, target, table, positions, row_ids)
+        return super().rewrite(path, target, table, positions, row_ids, mapping)
 
     def write_inlined(
         self, name: str, target: str, table: SourceTable, rows: Sequence[tuple[int, int]], row_ids: Sequence[int] | None
@@ -247,9 +261,7 @@ class SourceFiles(FileWriter):
             return self._copy_table(query(exactly=False), target, table, carries)
 
     def _copy_table(self, query: str, target: str, table: SourceTable, carries: bool) -> Written:
-        spec = ", ".join(_field_spec(column) for column in table.columns)
-        paths = {path: column_id for column in table.columns for column_id, path in _quoted_leaves(column)}
-        return self._copy(query, target, spec, paths, table, carries)
+        return self._copy(query, target, _field_specs(table.columns), _paths(table.columns), table, carries)
 
 
 def known_counts(nulls: int | None, values: int | None, record_count: int) -> tuple[int | None, int | None]:
@@ -297,6 +309,31 @@ def _value(inlined: str, data_type: str, column: SourceColumn) -> str:
     return f"CAST({given} AS {column.sql_type})"
 
 
+def _rows(path: str) -> str:
+    """The rows of a file. A folder such as ``year=2020`` says nothing of a column."""
+    return f"read_parquet({file_text(path)}, hive_partitioning = false)"
+
+
+def _numbered(path: str) -> str:
+    """The rows of a file, with their positions: DuckDB's own reader numbers none where a column has the number's name."""
+    return f"(SELECT *, row_number() OVER () - 1 AS {_NUMBER} FROM {_rows(path)})"
+
+
+def _named_in_file(
+    mapping: Sequence[MappedColumn], columns: Sequence[SourceColumn], *, is_struct: bool = True
+) -> Iterator[SourceColumn]:
+    """The columns by the names that they have in a file; what lists and maps hold has one name in all that DuckDB writes."""
+    by_name = {column.name: column for column in columns}
+    for each in mapping:
+        column = by_name[each.column]
+        children = tuple(_named_in_file(each.children, column.children, is_struct=column.type_name == "struct"))
+        yield replace(column, name=each.source_name if is_struct else column.name, children=children)
+
+
+def _field_specs(columns: Sequence[SourceColumn]) -> str:
+    return ", ".join(map(_field_spec, columns))
+
+
 def _field_spec(column: SourceColumn) -> str:
     if not column.children:
         return f"{quoted(column.name)}: {column.column_id}"
@@ -310,6 +347,10 @@ def _quoted_leaves(column: SourceColumn, prefix: str = "") -> Iterator[tuple[int
         yield column.column_id, path
     for child in column.children:
         yield from _quoted_leaves(child, path + ".")
+
+
+def _paths(columns: Sequence[SourceColumn]) -> dict[str, int]:
+    return {path: column_id for column in columns for column_id, path in _quoted_leaves(column)}
 
 
 class _FieldTree:

@@ -301,9 +301,9 @@ class Translation:
             written = self._files.write_seen(piece.begin, target, table, self._source_ids(piece), given)
             return self._new_file(piece, written).replace(partition_values=values)
         positions = range(row["record_count"]) if piece.positions is None else piece.positions
-        written = self._files.rewrite(piece.path, target, table, positions, given)
         mapping = name_mapping(self._lake, row, table)
-        return self._new_file(piece, written).replace(name_mapping=mapping, partition_values=values)
+        written = self._files.rewrite(piece.path, target, table, positions, given, mapping)
+        return self._new_file(piece, written).replace(partition_values=values)
 
     def _lacks_defaults(self, piece: Piece, table: SourceTable) -> bool:
         """Whether rows are read as defaults of columns that came after them, in the transaction that created their table: a

@@ -162,6 +162,32 @@ def test_adopt_when_files_are_partitioned_or_came_from_elsewhere_then_the_same_r
             assert ours.execute(query).fetchall() == theirs.execute(query).fetchall()
 
 
+def test_adopt_when_a_transaction_deleted_from_what_it_brought_then_the_same_rows(
+    sqlite_lake: StockLake, database_url: str, tmp_path: Path
+) -> None:
+    """Files are written anew that have no field ids, those of another table, or a folder with a column's name."""
+    brought = "SELECT i * 1000 AS b, i AS a, {'x': i, 'l': [i]} AS s FROM range(10) g(i)"
+    sqlite_lake.run(
+        f"COPY ({brought}) TO '{tmp_path}/names.parquet'",
+        f"COPY ({brought}) TO '{tmp_path}/other.parquet' (FIELD_IDS {{b: 1, a: 2}})",
+        "CREATE TABLE added (a BIGINT, b BIGINT, s STRUCT(x BIGINT, l BIGINT[]))",
+        *(
+            f"BEGIN; CALL ducklake_add_data_files('lake', 'added', '{tmp_path}/{name}.parquet'); "
+            "DELETE FROM added WHERE a = 1; COMMIT"
+            for name in ("names", "other")
+        ),
+        "CREATE TABLE parted (at_time TIMESTAMP, year INTEGER, file_row_number INTEGER)",
+        "ALTER TABLE parted SET PARTITIONED BY (year(at_time))",
+        "BEGIN; INSERT INTO parted SELECT TIMESTAMP '2020-05-01', 1990 + i, i FROM range(99) g(i); "
+        "DELETE FROM parted WHERE file_row_number = 3; COMMIT",
+    )
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
+    with open_lake(database_url) as ours, sqlite_lake.reader() as theirs:
+        for where in ("b = 4000", "a = 4", "s.x = 4", "s.x > 9"):
+            query = f"SELECT count(*), min(a), max(b) FROM added WHERE {where}"
+            assert ours.execute(query).fetchall() == theirs.execute(query).fetchall()
+
+
 def test_adopt_when_many_rows_of_a_file_were_deleted_twice_then_the_same_rows(
     sqlite_lake: StockLake, database_url: str
 ) -> None:

@@ -160,6 +160,39 @@ def test_rows_when_one_transaction_inserts_and_changes_them_then_what_is_left_is
         assert client.execute("FROM last").fetchall() == [(2,)]
 
 
+def test_rows_when_one_transaction_brings_and_changes_them_then_as_on_a_lake_of_the_clients_own(
+    settings: Settings, gateway_url: str, tmp_path: Path
+) -> None:
+    """Files are written anew that have no field ids, those of another table, or a folder with a column's name."""
+    plain = stock_lake("duckdb", tmp_path)
+    rows = "SELECT i * 1000 AS b, i AS A, {'x': i, 'l': [i]} AS s, 'v' || i AS v FROM range(10) g(i)"
+    with plain.client() as theirs, stock_client(gateway_url) as ours:
+        theirs.execute(f"COPY ({rows}) TO '{tmp_path}/names.parquet'")
+        theirs.execute(f"COPY ({rows}) TO '{tmp_path}/other.parquet' (FIELD_IDS {{b: 1, A: 2, v: 3}})")
+        theirs.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
+        for statement in (
+            "CREATE TABLE added (a BIGINT, b BIGINT, v VARCHAR, s STRUCT(x BIGINT, l BIGINT[]))",
+            f"BEGIN; CALL ducklake_add_data_files('lake', 'added', '{tmp_path}/names.parquet'); "
+            "DELETE FROM added WHERE a < 3; UPDATE added SET v = 'changed' WHERE a = 7; COMMIT",
+            f"BEGIN; CALL ducklake_add_data_files('lake', 'added', '{tmp_path}/other.parquet'); "
+            "DELETE FROM added WHERE a = 1; COMMIT",
+            "CREATE TABLE parted (at_time TIMESTAMP, year INTEGER, month VARCHAR, file_row_number INTEGER)",
+            "ALTER TABLE parted SET PARTITIONED BY (year(at_time), month(at_time))",
+            "BEGIN; INSERT INTO parted SELECT TIMESTAMP '2020-05-01', 1990 + i, 'm' || i, i FROM range(9) g(i); "
+            "DELETE FROM parted WHERE file_row_number = 3; COMMIT",
+        ):
+            theirs.execute(statement)
+            ours.execute(statement)
+        for asked in (
+            "SELECT * FROM added ORDER BY ALL",
+            "SELECT min(a), max(a), min(b), max(b), min(v), max(v) FROM added",
+            *(f"SELECT count(*) FROM added WHERE {each}" for each in ("b = 4000", "a = 4", "s.x = 4", "s.x > 9")),
+            "SELECT * FROM parted ORDER BY ALL",
+            "SELECT count(*) FROM parted WHERE year = 1992",
+        ):
+            assert ours.execute(asked).fetchall() == theirs.execute(asked).fetchall(), asked
+
+
 def test_a_refusal_when_no_repeat_could_help_then_does_not_advise_one(settings: Settings, gateway_url: str) -> None:
     with stock_client(gateway_url) as first, stock_client(gateway_url) as second:
         first.execute("CREATE TABLE t (id INTEGER)")

@@ -70,7 +70,7 @@ def written_anew(base: Base, table: SourceTable, folder: str, target: str, given
             if positions:
                 name = f"{below}/{new_name()}.parquet".lstrip("/")
                 row_ids = [carried[position] for position in positions] if carried and positions is old else None
-                written = writer.rewrite(given.path, target + name, table, positions, row_ids)
+                written = writer.rewrite(given.path, target + name, table, positions, row_ids, given.file.name_mapping)
                 yield _file(given.file, name, written)
 
 
@@ -82,4 +82,5 @@ def _file(like: m.DataFile, path: str, written: Written) -> m.DataFile:
         file_size_bytes=written.file_size_bytes,
         footer_size=written.footer_size,
         statistics=written.statistics,
+        name_mapping=None,
     )
