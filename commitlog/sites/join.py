@@ -20,7 +20,7 @@ from commitlog.domain import model as m
 from commitlog.domain.state.index import SequencerState, TableState
 from commitlog.domain.state.row_keys import key_of
 from commitlog.domain.state.sites import is_row_change
-from commitlog.errors import ConfigurationError, DataFileError, LinkStoppedError, ProposalTooLargeError
+from commitlog.errors import ConfigurationError, DataFileError, FencedError, LinkStoppedError, ProposalTooLargeError
 from commitlog.sites.beginning import (
     JoinProgress,
     begun_join,
@@ -68,19 +68,16 @@ class Join:
                 "is new; only a site with an empty log joins"
             )
         self.progress = begun or JoinProgress(self._node.name, new.name, source.wait_for_snapshot())
-        # Whatever else brings something to the new site ends here: it would come before what it was made with.
-        # A node that has made nothing yet is in no digest, and a link from it may run all the same.
-        known_links = {writer_id_of(name) for name in (self._node.name, *source.access.digest())}
-        links = sorted(known_links | link_writers(target))
         self._named_by: dict[tuple[str, str], tuple[str, int] | None] = {}
-        self._epochs = {writer_id: open_writer(target, writer_id) for writer_id in (JOIN, *links)}
+        self._epochs = {JOIN: open_writer(target, JOIN)}
 
     def run(self, *, told: Callable[[JoinProgress], None] = lambda _: None) -> JoinProgress:
         """Tell everything; ``told`` is called now and then.
 
         Raises:
-            ConfigurationError: rows of a table cannot be told, for what types its columns are; nothing was.
-            FencedError: another join of these two logs has begun.
+            ConfigurationError: rows of a table cannot be told, for what types its columns are, or a link has brought something
+                to the new site meanwhile.
+            FencedError: another join of the new site, or a link to it, has begun.
             LinkStoppedError: the new site refuses a change; its message names it and what it met.
             OutcomeUnknownError: no answer in time; begun again, a join goes on where it was.
         """
@@ -92,7 +89,12 @@ class Join:
         self._check_types(state)
         next_tick = next_tick_after(self._source, self._node, at.seq)
         *news, last = enumerate(told_to_joiner(self._node, state, next_tick, self._images), start=1)
-        for together in in_runs((each for each in news if self._is_new(each[1])), _is_of_same_node):
+        left = [each for each in news if self._is_new(each[1])]
+        self._end_links()
+        self._bring(left[:1], JOIN)
+        self._end_links()  # No other begins from now on: it sees that the site joins.
+        told(self.progress)
+        for together in in_runs(left[1:], _is_of_same_node):
             self._bring(together, JOIN)
             told(self.progress)
         for number, (name, rows) in enumerate(self._rows_of_files(state), start=len(news) + 1):
@@ -100,6 +102,17 @@ class Join:
             told(self.progress)
         self._bring([(self.progress.snapshot_id, last[1])], writer_id_of(self._node.name))
         return self.progress
+
+    def _end_links(self) -> None:
+        """Whatever else brings something to the new site ends here: it would come before what it was made with."""
+        self._target.wait_for_snapshot()
+        for writer_id in sorted({writer_id_of(self._node.name), *link_writers(self._target)}):
+            self._epochs[writer_id] = open_writer(self._target, writer_id)
+            if self._target.access.last_by(writer_id) is not None:
+                raise ConfigurationError(
+                    f"{writer_id} has brought something to site {self.progress.target} since this join was begun: the site "
+                    "joins anew, with an empty log and another name"
+                )
 
     def _check_types(self, state: SequencerState) -> None:
         """Nothing is told yet where not all can be: rows without a primary key are written anew, to files."""
@@ -165,6 +178,8 @@ class Join:
         answer = propose_alone(
             self._target, lambda base, displaced: self._proposal(writer_id, each, base, displaced), base
         )
+        if answer.reason is m.Reason.WRITER_FENCED:
+            raise FencedError(f"another join of {self.progress.target}, or a link to it, has begun")
         if not answer.committed:
             raise self._stopped(answer)
         self._note(each, answer)

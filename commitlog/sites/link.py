@@ -84,6 +84,7 @@ class Link:
         self.progress = LinkProgress(source_node.name, self._target_node.name)
         self._writer_id = writer_id_of(source_node.name)
         self._epoch = open_writer(target, self._writer_id)
+        check_joined(target)  # A join that began meanwhile has ended the links that it saw.
         # What an earlier link still had on its way was decided before this one's epoch was given.
         self._known = next_ticks(target)
         self._base = target.wait_for_snapshot()

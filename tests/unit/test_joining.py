@@ -22,7 +22,9 @@ from commitlog.errors import (
     SiteAwayTooLongError,
     TableNotBroughtError,
 )
+from commitlog.sites import link
 from commitlog.sites.join import Join
+from commitlog.sites.joining import JOIN
 from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 
@@ -289,6 +291,73 @@ def test_join_when_a_link_of_a_node_that_had_made_nothing_ran_before_then_it_bri
     assert late.table("main.renamed").scan().to_arrow().to_pylist() == [{"n": 1}]
 
 
+@pytest.mark.parametrize("begun_from", ["a", "b"])
+def test_join_when_a_link_begins_between_its_beginning_and_what_it_tells_first_then_that_link_ends(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, begun_from: str
+) -> None:
+    source, late = {"a": a, "b": b}[begun_from], site("c", 3)
+    join = Join(a, late)
+    begun = Link(source, late)
+    refused: list[FencedError] = []
+
+    def told(_: Any) -> None:
+        if not refused:
+            with pytest.raises(FencedError) as caught:
+                begun.run(follow=False)
+            refused.append(caught.value)
+
+    join.run(told=told)
+    assert len(refused) == 1
+    put(source, row(1, "after it has joined"))
+    converge([a, b, late])
+    assert rows(late) == rows(a) == rows(b) == [row(1, "after it has joined")]
+
+
+def test_join_when_a_link_has_brought_something_between_then_says_so_and_tells_nothing_more(
+    a: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = site("c", 3)
+    join = Join(a, late)
+    Link(a, late).run(follow=False)
+    with pytest.raises(ConfigurationError, match="link:a has brought something to site c since this join was begun"):
+        join.run()
+    assert late.access.last_by(JOIN) is None
+
+    third, late = site("d", 4), site("c", 3)
+    with third.transaction() as tx:
+        tx.create_table("main.other", KEYED, primary_key=["id"])
+    join = Join(a, late)
+    publish_many = late.publish_many
+
+    def overtaken(*given: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        Link(third, late).run(follow=False)
+        return publish_many(*given, **more)
+
+    monkeypatch.setattr(late, "publish_many", overtaken)
+    with pytest.raises(ConfigurationError, match="link:d has brought something to site c since this join was begun"):
+        join.run()
+
+
+def test_link_when_a_join_begins_while_it_begins_itself_then_sees_that_the_site_joins(
+    a: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(a, row(1, "a"))
+    late = site("c", 3)
+    opened = link.open_writer
+
+    def late_opened(target: InMemoryCommitLog, writer_id: str) -> int:
+        begin_and_die(a, late)
+        return opened(target, writer_id)
+
+    monkeypatch.setattr(link, "open_writer", late_opened)
+    with pytest.raises(ConfigurationError, match="begin the join from a again"):
+        Link(a, late)
+    monkeypatch.undo()
+    Join(a, late).run()
+    assert rows(late) == [row(1, "a")]
+
+
 def test_join_when_it_died_and_what_it_told_was_archived_then_no_link_takes_the_site_for_one_that_has_all(
     a: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +406,7 @@ def test_join_when_the_site_has_taken_over_something_then_says_that_a_link_does_
 def test_join_when_a_second_one_begins_then_the_first_is_refused(a: InMemoryCommitLog) -> None:
     late = site("c", 3)
     first, _ = Join(a, late), Join(a, late)
-    with pytest.raises((FencedError, LinkStoppedError)):
+    with pytest.raises(FencedError, match="another join of c, or a link to it, has begun"):
         first.run()
 
 
