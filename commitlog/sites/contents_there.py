@@ -46,14 +46,21 @@ class ContentsThere:
         target: the log that it is proposed to.
         nodes: their names.
         brought: told of each file that the target may name now, by its size.
+        told: is called again and again while a file is copied.
     """
 
     def __init__(
-        self, source: CommitLog, target: CommitLog, nodes: tuple[str, str], brought: Callable[[int], None]
+        self,
+        source: CommitLog,
+        target: CommitLog,
+        nodes: tuple[str, str],
+        brought: Callable[[int], None],
+        told: Callable[[], None],
     ) -> None:
         self.source, self.target = source, target
         self.nodes = nodes
         self.brought = brought
+        self.told = told
         self.names = Bindings(target, nodes[1])
 
     def look_anew(self) -> None:
@@ -280,7 +287,7 @@ class _Saying:
         self._copies[_name(change)] += 1
         self._sites.target.access.claim_data_path()
         try:
-            copy_whole(place, f"{folder}/{copy}", file.file_size_bytes)
+            copy_whole(place, f"{folder}/{copy}", file.file_size_bytes, told=self._sites.told)
         except DataFileError as error:
             raise self._stopped(_shown(change), str(error)) from error
         return copy

@@ -99,8 +99,8 @@ class Link:
         self._is_under_way = False
         self._proposed_id = self.progress.snapshot_id
         nodes = (source_node.name, self._target_node.name)
-        self._contents = ContentsThere(source, target, nodes, self._has_file)
         self._told: Callable[[LinkProgress], None] = lambda _: None
+        self._contents = ContentsThere(source, target, nodes, self._has_file, lambda: self._told(self.progress))
 
     def run(self, *, follow: bool = True, told: Callable[[LinkProgress], None] = lambda _: None) -> LinkProgress:
         """Bring everything, and with ``follow`` what is to come, for ever; ``told`` is called after each snapshot, and now and

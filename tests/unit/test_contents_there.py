@@ -255,8 +255,9 @@ def test_link_when_it_died_after_the_copy_then_takes_the_file_that_is_there(
     class DiedError(Exception):
         pass
 
-    def die(_: LinkProgress) -> None:
-        raise DiedError
+    def die(progress: LinkProgress) -> None:
+        if progress.files:
+            raise DiedError
 
     with pytest.raises(DiedError):
         link.run(follow=False, told=die)
@@ -283,6 +284,63 @@ def test_link_when_the_file_is_gone_or_another_one_then_stops_and_goes_on_when_i
     place.write_bytes(content)
     bring(a, b)
     assert ids(b) == [1]
+
+
+def test_link_when_a_file_takes_long_then_tells_how_far_it_is_meanwhile_and_can_be_stopped(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who hears nothing of a link for two minutes takes it for stuck."""
+    monkeypatch.setattr(copying, "_CHUNK_BYTES", 64)
+    append(a, 1)
+    told: list[int] = []
+    Link(a, b).run(follow=False, told=lambda progress: told.append(progress.files))
+    assert told.count(0) > 2 * place_of(a).stat().st_size // 64
+    append(a, 2)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(_: LinkProgress) -> None:
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        Link(a, b).run(follow=False, told=stop)
+    folder = b.table("main.t").at().path
+    assert folder is not None
+    assert len(list(Path(folder).iterdir())) == 1
+    bring(a, b)
+    assert ids(b) == [1, 2]
+
+
+def test_copy_when_the_store_is_slow_then_no_more_than_a_part_of_the_file_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store takes in the background what it is given, which is in memory till then."""
+    monkeypatch.setattr(copying, "_CHUNK_BYTES", 4)
+    monkeypatch.setattr(copying, "_BEHIND_BYTES", 8)
+    place, waits, waited = tmp_path / "a.parquet", [0], []
+    place.write_bytes(b"c" * 30)
+
+    class Slow:
+        def __enter__(self) -> Slow:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def write(self, chunk: bytes) -> None:
+            waits[0] += len(chunk)
+            waited.append(waits[0])
+
+        def flush(self) -> None:
+            waits[0] = 0
+
+        def open_output_stream(self, _: str) -> Slow:
+            return self
+
+    local, _ = copying.filesystem_of(str(place))
+    with pytest.raises(DataFileError, match="had 31"):
+        copying._write(local, str(place), Slow(), "b", "a", 31, lambda: None)  # type: ignore[arg-type]
+    assert max(waited) == 8
 
 
 @pytest.mark.parametrize("how", ["delete", "overwrite"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -13,9 +14,13 @@ from commitlog.client.files.places import filesystem_of
 from commitlog.errors import DataFileError
 
 if TYPE_CHECKING:
-    from pyarrow import fs
+    from pyarrow import NativeFile, fs
 
 _CHUNK_BYTES = 4 << 20
+_BEHIND_BYTES = 64 << 20
+"""So much of a file a store may not have taken yet."""
+
+Told = Callable[[], None]
 
 
 def lasting_name(*identity: object) -> str:
@@ -25,32 +30,33 @@ def lasting_name(*identity: object) -> str:
     return f"commitlog-{UUID(bytes=digest[:16], version=4)}.parquet"
 
 
-def copy_whole(place: str, path: str, size_bytes: int) -> None:
+def copy_whole(place: str, path: str, size_bytes: int, *, told: Told = lambda: None) -> None:
     """Copy a file, unless the same is there already; what was written is read again and compared by its hash.
 
     Args:
         place: where it is, a local path or an object store's URL.
         path: where the copy is to be.
         size_bytes: how large it must be.
+        told: is called again and again while that goes on.
 
     Raises:
         DataFileError: it is not there, is another one than it was, cannot be copied, or another file has the copy's name.
     """
     try:
-        _copy(place, path, size_bytes)
+        _copy(place, path, size_bytes, told)
     except FileNotFoundError:
         raise DataFileError(f"{place} does not exist any more, or cannot be seen from here") from None
     except OSError as error:
         raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
 
 
-def _copy(place: str, path: str, size_bytes: int) -> None:
+def _copy(place: str, path: str, size_bytes: int, told: Told) -> None:
     from pyarrow import fs
 
     (source, inner), (target, there) = filesystem_of(place), filesystem_of(path)
     found = target.get_file_info(there)
     if found.type is not fs.FileType.NotFound:
-        if found.size == size_bytes and _hash_of(target, there) == _hash_of(source, inner):
+        if found.size == size_bytes and _hash_of(target, there, told) == _hash_of(source, inner, told):
             return
         raise DataFileError(
             f"{path} is there, and is no copy of {place}: remove it if no snapshot of the table names it; it is not overwritten"
@@ -62,7 +68,7 @@ def _copy(place: str, path: str, size_bytes: int) -> None:
         os.makedirs(folder, exist_ok=True)
     aside = f"{folder}/{new_name()}.parquet"
     try:
-        _write(source, inner, target, aside, place, size_bytes)
+        _write(source, inner, target, aside, place, size_bytes, told)
         target.move(aside, there)
     except BaseException:
         # What stays, cleaning knows.
@@ -71,24 +77,34 @@ def _copy(place: str, path: str, size_bytes: int) -> None:
         raise
 
 
-def _write(source: fs.FileSystem, inner: str, target: fs.FileSystem, there: str, place: str, size_bytes: int) -> None:
+def _write(
+    source: fs.FileSystem, inner: str, target: fs.FileSystem, there: str, place: str, size_bytes: int, told: Told
+) -> None:
     read, size = sha256(), 0
     with source.open_input_stream(inner) as taken, target.open_output_stream(there) as given:
-        while chunk := taken.read(_CHUNK_BYTES):
+        for chunk in _chunks(taken, told):
             read.update(chunk)
             size += len(chunk)
             given.write(chunk)
+            if size % _BEHIND_BYTES < len(chunk):
+                given.flush()  # A store takes it behind our back, and all of it is in memory till then.
     if size != size_bytes:
         raise DataFileError(
             f"{place} has {size} bytes, and had {size_bytes} when it was committed: it is another file now"
         )
-    if _hash_of(target, there) != read.digest():
+    if _hash_of(target, there, told) != read.digest():
         raise DataFileError(f"the copy of {place} is not what was read: its hash differs")
 
 
-def _hash_of(filesystem: fs.FileSystem, path: str) -> bytes:
+def _hash_of(filesystem: fs.FileSystem, path: str, told: Told) -> bytes:
     digest = sha256()
     with filesystem.open_input_stream(path) as file:
-        while chunk := file.read(_CHUNK_BYTES):
+        for chunk in _chunks(file, told):
             digest.update(chunk)
     return digest.digest()
+
+
+def _chunks(file: NativeFile, told: Told) -> Iterator[bytes]:
+    while chunk := file.read(_CHUNK_BYTES):
+        told()
+        yield chunk
