@@ -366,14 +366,21 @@ class TableNotBroughtError(CommitLogError):
         snapshot_id: the source's snapshot.
         table: the table's name.
         detail: what cannot be brought, and why.
+        may_pass: a store, or a disk, does not give or take a file now.
     """
 
-    def __init__(self, source: str, target: str, snapshot_id: int, table: str, detail: str) -> None:
+    def __init__(
+        self, source: str, target: str, snapshot_id: int, table: str, detail: str, *, may_pass: bool = False
+    ) -> None:
         self.source, self.target, self.snapshot_id, self.table = source, target, snapshot_id, table
+        way_on = (
+            "Nothing is lost: once that has passed, or is mended, begin the link again, and it goes on with this snapshot"
+            if may_pass
+            else f"Mend that, or set the property replicated of table {table} to false at {target}: then links leave that "
+            "table where it is, and bring all else"
+        )
         super().__init__(
-            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {detail}. Mend that, or set "
-            f"the property replicated of table {table} to false at {target}: then links leave that table where it is, and "
-            "bring all else"
+            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {detail}. {way_on}"
         )
 
 

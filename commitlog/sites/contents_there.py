@@ -289,7 +289,8 @@ class _Saying:
         try:
             copy_whole(place, f"{folder}/{copy}", file.file_size_bytes, told=self._sites.told)
         except DataFileError as error:
-            raise self._stopped(_shown(change), str(error)) from error
+            may_pass = isinstance(error.__cause__, OSError)
+            raise self._stopped(_shown(change), str(error), may_pass=may_pass) from error
         return copy
 
     def _altered_there(self, change: m.Append, there: TableAt) -> TableDefinition | None:
@@ -315,8 +316,9 @@ class _Saying:
                     "columns at the same time",
                 )
 
-    def _stopped(self, table: str, detail: str) -> TableNotBroughtError:
-        return TableNotBroughtError(*self._sites.nodes, self._forwarded.snapshot_id, table, detail)
+    def _stopped(self, table: str, detail: str, *, may_pass: bool = False) -> TableNotBroughtError:
+        snapshot_id = self._forwarded.snapshot_id
+        return TableNotBroughtError(*self._sites.nodes, snapshot_id, table, detail, may_pass=may_pass)
 
 
 def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> bool:

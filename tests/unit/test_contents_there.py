@@ -286,6 +286,25 @@ def test_link_when_the_file_is_gone_or_another_one_then_stops_and_goes_on_when_i
     assert ids(b) == [1]
 
 
+def test_link_when_a_store_does_not_take_a_file_then_asks_nobody_to_leave_the_table_out_and_goes_on_later(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(a, 1)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(copying, "_write", full)
+    with pytest.raises(
+        TableNotBroughtError, match=r"No space left on device\. Nothing is lost: .* begin the link"
+    ) as stopped:
+        bring(a, b)
+    assert REPLICATED not in str(stopped.value)
+    monkeypatch.undo()
+    bring(a, b)
+    assert ids(b) == [1]
+
+
 def test_link_when_a_file_takes_long_then_tells_how_far_it_is_meanwhile_and_can_be_stopped(
     a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,14 +40,15 @@ def copy_whole(place: str, path: str, size_bytes: int, *, told: Told = lambda: N
         told: is called again and again while that goes on.
 
     Raises:
-        DataFileError: it is not there, is another one than it was, cannot be copied, or another file has the copy's name.
+        DataFileError: it is not there, is another one than it was, or another file has the copy's name; or, with that as its
+            cause, an OSError: it cannot be read or written now.
     """
     try:
         _copy(place, path, size_bytes, told)
     except FileNotFoundError:
         raise DataFileError(f"{place} does not exist any more, or cannot be seen from here") from None
     except OSError as error:
-        raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
+        raise DataFileError(f"{place} cannot be copied to {path}: {error}") from error
 
 
 def _copy(place: str, path: str, size_bytes: int, told: Told) -> None:
