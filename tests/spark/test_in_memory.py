@@ -32,7 +32,7 @@ from commitlog.errors import (
     ProposalTooLargeError,
 )
 from commitlog.spark import connection, create_views, outcomes, stream_into, transaction, verify
-from commitlog.spark.changing import matching, row_replacement
+from commitlog.spark.changing import matching, row_replacement, source_keys
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.reading.scan import scan_at
@@ -250,6 +250,28 @@ def test_append_when_the_session_leaves_an_hour_out_then_its_times_are_in_their_
     buckets = {tuple(bucket_of(parse_type(kind), at + zone, 1000) for kind, zone in kinds.items()) for at in moments}
     files = scan_at(catalog_of(log), TABLE, log.head_snapshot_id()).files
     assert {tuple(map(int, each.partition_values or ())) for each in files} == buckets
+
+
+def test_table_when_its_session_takes_quoted_names_for_patterns_then_does_what_it_does_else(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_keys, "ROWS_MIN", 1)
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    columns = "id AS `id (own)`, 10 * id AS `.*`, timestamp_seconds(id) AS `at|by`"
+    spark.conf.set("spark.sql.parser.quotedRegexColumnNames", "true")
+    try:
+        t.append(spark.range(9).selectExpr(*columns.split(", ")), create=True, partition_by=["day(at|by)"])
+        t.update(("id (own)", "=", 1), {".*": sf.lit(11)})
+        t.delete(("id (own)", "in", [2, 3]))
+        source = spark.range(4, 11).selectExpr("id AS `id (own)`", "id AS `.*`")
+        is_early = sf.col("target.`at|by`") < sf.timestamp_seconds(sf.lit(6))
+        t.merge(source, on="id (own)").when_matched_update(is_early).when_not_matched_insert().commit()
+        t.compact(rewrite_all=True, z_order_by=["id (own)", "at|by"])
+        found = {row["id (own)"]: row[".*"] for row in t.read().collect()}
+    finally:
+        spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")
+    assert found == {0: 0, 1: 11, 4: 4, 5: 5, 6: 60, 7: 70, 8: 80, 9: 9, 10: 10}
 
 
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(

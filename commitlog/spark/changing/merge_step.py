@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from pyroaring import FrozenBitMap64
@@ -53,7 +54,7 @@ class MergeStep:
         old = self._candidates().alias("target")
         new = (sf.broadcast(self.source) if self.is_small else self.source).alias("source")
         pairs = [(self.base.definition.column(name).name, name) for name in self.keys]
-        same = sf.expr(" AND ".join(f"target.{quoted(own)} = source.{quoted(name)}" for own, name in pairs))
+        same = reduce(Expression.__and__, [_of("target", own) == _of("source", name) for own, name in pairs])
         clauses = self.clauses
         if clauses.not_matched_by_source:
             unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
@@ -97,8 +98,8 @@ class MergeStep:
     def _whole(self, side: str, names: Sequence[str]) -> Expression:
         """A row as one value, where an update is to read it."""
         is_read = any(each.values for each in (*self.clauses.matched, *self.clauses.not_matched_by_source))
-        row = f"struct({', '.join(f'{side}.{quoted(name)}' for name in names)})" if is_read else "NULL"
-        return sf.expr(f"{row} AS `{side}`")
+        row = sf.struct(*[_of(side, name) for name in names]) if is_read else sf.lit(None)
+        return row.alias(side)
 
     def updated(self, acting: DataFrame) -> list[DataFrame]:
         """The rows that clauses have given other values, each with its ``ROW_ID``."""
@@ -138,16 +139,15 @@ class MergeStep:
     def _values(self, clause: Clause, *, otherwise: str | None) -> list[Expression]:
         """The table's columns as a clause gives them; those that it does not give come from that side, or are left out."""
         table, given = self.base.definition, {fold(name): name for name in self.source.columns}
-        values: dict[str, Expression | str]
         if clause.values == "*" or clause.values is None:
-            values = {
-                name: f"source.{quoted(given[fold(name)])}" for name in names_of(self.base) if fold(name) in given
-            }
+            values = {name: _of("source", given[fold(name)]) for name in names_of(self.base) if fold(name) in given}
         else:
             values = {name: new_value(value) for name, value in named(clause.values, table).items()}
         if otherwise is not None:
-            values = {name: values.get(name, f"{otherwise}.{quoted(name)}") for name in names_of(self.base)}
-        return [
-            sf.expr(f"{value} AS {quoted(name)}") if isinstance(value, str) else value.alias(name)
-            for name, value in values.items()
-        ]
+            values = {name: values.get(name, _of(otherwise, name)) for name in names_of(self.base)}
+        return [value.alias(name) for name, value in values.items()]
+
+
+def _of(side: str, name: str) -> Expression:
+    """A column of one side; not as SQL, where a session may have names in quotes taken for patterns of several."""
+    return sf.col(f"{side}.{quoted(name)}")

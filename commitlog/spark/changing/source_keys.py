@@ -45,7 +45,7 @@ def key_bits(source: DataFrame, ends: Mapping[str, tuple[Any, Any]]) -> KeyBits 
 
 def _bits(source: DataFrame, name: str, least: int, greatest: int) -> KeyBits | None:
     shift = max(0, (greatest - least).bit_length() - _BITS)
-    keys = source.selectExpr(f"CAST({quoted(name)} AS BIGINT)").dropna().toArrow().column(0).to_numpy()
+    keys = source.select(sf.col(quoted(name)).cast("bigint")).dropna().toArrow().column(0).to_numpy()
     flags = np.zeros(((greatest - least >> shift) // 32 + 1) * 32, np.uint8)
     flags[keys - least >> shift] = 1
     if flags.mean() > _SET_MAX:
@@ -57,9 +57,10 @@ def candidates(rows: DataFrame, found: KeyBits | None) -> DataFrame:
     """The rows but for most that have a key of no row of the source."""
     if found is None:
         return rows
-    key = quoted(found.name)
+    key = sf.col(quoted(found.name))
     bits = rows.sparkSession.createDataFrame(pa.table({"bits": [found.bits]}))
-    is_within = sf.expr(f"{key} BETWEEN {found.least}L AND {found.greatest}L")
-    bit = bit_of(rows.sparkSession, bits.scalar(), f"shiftright({key} - {found.least}L, {found.shift})")
+    least, greatest = (sf.lit(each).cast("bigint") for each in (found.least, found.greatest))
+    is_within = key.between(least, greatest)
+    bit = bit_of(rows.sparkSession, bits.scalar(), sf.shiftright(key - least, found.shift))
     # What is beyond the ends has no bit; that it is within them is also a filter which Parquet's reader goes by.
     return rows.where(is_within & sf.when(is_within, bit == 1))

@@ -138,8 +138,7 @@ def _by_field_id(scan: Scan, metadata: Mapping[str, str], row_ids: bool) -> tupl
     for field in schema.fields:
         field.metadata.update(metadata)
     chosen = [
-        sf.expr(f"{quoted(field.name)} AS {quoted(column.name)}")
-        for field, column in zip(schema.fields, scan.columns, strict=True)
+        sf.col(quoted(field.name)).alias(column.name) for field, column in zip(schema.fields, scan.columns, strict=True)
     ]
     if row_ids:
         schema = schema.add(st.StructField(ROW_ID, st.LongType(), True, {FIELD_ID: ROW_ID_FIELD}))

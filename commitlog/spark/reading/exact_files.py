@@ -33,7 +33,7 @@ _KNOWN = st.StructType(
         st.StructField(_DELETED, st.BinaryType()),
     ]
 )
-_WORD_BITS = 32
+_WORD_BITS_LOG2 = 5
 _ROW_INDEX = "_tmp_metadata_row_index"
 """A column of this name Spark's reader fills with where rows stand; as `_metadata.row_index` it makes an object of each row."""
 _KNOWN_FILE = "commitlog.KnownFile"
@@ -127,17 +127,17 @@ def _sized(value: bytes) -> bytes:
 def _is_live(index: Any) -> Expression:
     """Whether a row's bit is not set: there may be no bitmap, or none so far."""
     is_beyond = sf.expr(f"{_DELETED} IS NULL OR {POSITION} >= octet_length({_DELETED}) * 8L")
-    return is_beyond | (_bit(index, sf.col(_DELETED), POSITION) == 0)
+    return is_beyond | (_bit(index, sf.col(_DELETED), sf.col(POSITION)) == 0)
 
 
-def bit_of(spark: SparkSession, bitmap: Expression, position: str) -> Expression:
+def bit_of(spark: SparkSession, bitmap: Expression, position: Expression) -> Expression:
     """The bit of a bitmap at a position, which is not beyond it; the lowest of a byte comes first."""
     with COMPILING:
         _, exact_files = _compiled(spark._jvm)
         return _bit(exact_files.newInstance(), bitmap, position)
 
 
-def _bit(index: Any, bitmap: Expression, position: str) -> Expression:
-    place = sf.expr(f"CAST({position} DIV {_WORD_BITS} * 4 AS INT)")
+def _bit(index: Any, bitmap: Expression, position: Expression) -> Expression:
+    place = (sf.shiftright(position, _WORD_BITS_LOG2) * 4).cast("int")
     word = ClassicColumn(index.word(bitmap._jc, place._jc))
-    return sf.getbit(word, sf.expr(f"CAST({position} % {_WORD_BITS} AS INT)"))
+    return sf.getbit(word, position.bitwiseAND((1 << _WORD_BITS_LOG2) - 1).cast("int"))

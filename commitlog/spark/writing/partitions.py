@@ -49,11 +49,10 @@ def directory_columns(table: TableDefinition) -> dict[str, Expression]:
 
 
 def _value(key: PartitionKey, column: Column) -> Expression:
-    name = quoted(column.name)
-    value = sf.col(name)
+    value = sf.col(quoted(column.name))
     if column.type.name == "timestamptz":
         # Partitions are in UTC, whatever the session's time zone.
-        value = sf.expr(f"timestampadd(MICROSECOND, unix_micros({name}), {_EPOCH})")
+        value = sf.timestamp_add("MICROSECOND", sf.unix_micros(value), sf.expr(_EPOCH))
     if key.buckets is not None:
         return _bucket(value, column.type.name, key.buckets)
     return (value if key.transform == "identity" else _PARTS[key.transform](value)).cast("string")
