@@ -40,6 +40,22 @@ def _http_url(value: object, where: str) -> str:
     return url
 
 
+_SERVER = re.compile(r"(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[[^\]\s]+\]|[^][:/@;\s]+)(?::(\d{1,5}))?", re.IGNORECASE)
+_PORT_MAX = 65_535
+
+
+def _servers(value: object, where: str) -> str:
+    """Kafka's addresses. librdkafka takes nearly anything for one, and then says that nobody answers there."""
+    servers = [each for part in _text(value, where).split(",") if (each := part.strip())] or [""]
+    for server in servers:
+        found = _SERVER.fullmatch(server)
+        if found is None or int(found[1] or 0) > _PORT_MAX:
+            raise ConfigurationError(
+                f"{where} must be host:port, comma separated, as in kafka-1:9092,kafka-2:9092, not {server!r}"
+            )
+    return ",".join(servers)
+
+
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
@@ -50,10 +66,10 @@ def _database_url(value: object, where: str) -> str:
             f"{where} must start with postgresql://, as in postgresql://user:password@host:5432/name"
         )
     account, _, hosts = url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")
-    if "@" in account or "#" in url or not all(_HOST.fullmatch(host) for host in hosts.split(",")):
+    if "@" in account or re.search(r"[#\s]", url) or not all(_HOST.fullmatch(host) for host in hosts.split(",")):
         raise ConfigurationError(
             f"{where} is no URL that PostgreSQL understands: write special letters of its password as %40 for @, %2F for /, "
-            "%3A for :, %23 for #, %3F for ?"
+            "%3A for :, %23 for #, %3F for ?, %20 for a blank"
         )
     return url
 
@@ -114,11 +130,11 @@ def _names(value: object, where: str) -> str:
     return ",".join(names)
 
 
-_PORT = _whole(0, 65_535)
+_PORT = _whole(0, _PORT_MAX)
 READERS: Mapping[str, Callable[[object, str], object]] = {
     "log": _log_name,
     "log_id": _optional(_uuid_text),
-    "bootstrap_servers": _text,
+    "bootstrap_servers": _servers,
     "database_url": _database_url,
     "reader_url": _optional(_database_url),
     "writer_url": _optional(_database_url),

@@ -137,6 +137,19 @@ def test_shown_when_there_are_passwords_then_masks_them() -> None:
         ("genesis", "[" * 100_000, "is not valid JSON"),
         ("log", " ", "not empty"),
         ("database_url", "mysql://x", "must start with postgresql://"),
+        ("database_url", "postgresql://me:hu sh@h:5432/db", "%20 for a blank"),
+        *(
+            ("bootstrap_servers", wrong, "must be host:port, comma separated")
+            for wrong in (
+                "http://kafka:9092",
+                "kafka:99999",
+                "a:9092;b:9092",
+                "kafka:port",
+                "kafka:9092/x",
+                "a b:1",
+                ",",
+            )
+        ),
     ],
 )
 def test_load_when_a_value_is_wrong_then_names_the_setting_and_its_source(name: str, value: str, problem: str) -> None:
@@ -180,6 +193,19 @@ def test_load_when_a_named_file_is_missing_then_says_so(tmp_path: Path) -> None:
         Settings.load(config_file=tmp_path / "none.toml", environment={})
     with pytest.raises(ConfigurationError, match="cannot be read"):
         Settings.load(environment={"COMMITLOG_CONFIG": str(tmp_path / "none.toml")})
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (" a:9092 , b:9093, ", "a:9092,b:9093"),
+        ("kafka", "kafka"),
+        ("[::1]:9092", "[::1]:9092"),
+        ("SASL_SSL://kafka-1.example.com:9092", "SASL_SSL://kafka-1.example.com:9092"),
+    ],
+)
+def test_load_when_brokers_have_blanks_or_a_protocol_then_they_are_taken(given: str, taken: str) -> None:
+    assert Settings.load(environment={"COMMITLOG_BOOTSTRAP_SERVERS": given}).bootstrap_servers == taken
 
 
 def test_load_when_an_argument_is_unknown_then_says_which() -> None:
