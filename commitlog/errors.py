@@ -8,7 +8,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     |   +-- InvalidChangeError      a change that can never be, whatever the log holds
     +-- ConfigurationError          a setting is missing, misspelt or out of range
     +-- MalformedRecordError        bytes, or a JSON line, that are no record of ours
-    +-- LogUnavailableError         the broker does not answer
+    +-- LogUnavailableError         no broker answers, or none lets this process in
     +-- LogRefusedError             the broker answers, and refuses
     +-- RegistryUnavailableError    the schema registry does not answer
     +-- LogIntegrityError           the log is not the one that was expected, or its chain is broken
@@ -116,22 +116,29 @@ class MalformedRecordError(CommitLogError):
 
 
 class LogUnavailableError(CommitLogError):
-    """The broker does not answer. Nothing is known to be lost; try again when it is back.
+    """No broker answers, or none lets this process in. Nothing is known to be lost; try again when it is mended.
 
     Args:
         bootstrap_servers: the addresses that were tried.
         waited_ms: how long they were tried, in milliseconds.
         detail: what the Kafka client said last.
+        met: what they do instead of answering.
+        advice: what to do about that.
     """
 
-    def __init__(self, bootstrap_servers: str, *, waited_ms: int | None = None, detail: str = "") -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        waited_ms: int | None = None,
+        detail: str = "",
+        met: str = "does not answer",
+        advice: str = "Start it (`commitlog up` runs one here), or set COMMITLOG_BOOTSTRAP_SERVERS to where it is",
+    ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.waited_ms = waited_ms
         self.detail = detail
-        super().__init__(
-            f"Kafka at {bootstrap_servers} does not answer{_waited(waited_ms)}{_because(detail)}. Start it "
-            "(`commitlog up` runs one here), or set COMMITLOG_BOOTSTRAP_SERVERS to where it is."
-        )
+        super().__init__(f"Kafka at {bootstrap_servers} {met}{_waited(waited_ms)}{_because(detail)}. {advice}.")
 
 
 class LogRefusedError(CommitLogError):

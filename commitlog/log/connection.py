@@ -18,8 +18,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
-from commitlog.errors import LogRefusedError, LogUnavailableError
-from commitlog.log.triage import Triage, triage
+from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
+from commitlog.log.certificates import distrusted
+from commitlog.log.triage import UNTRUSTED, Triage, triage, unreached
 
 T = TypeVar("T")
 AskedT = TypeVar("AskedT")
@@ -64,7 +65,7 @@ class _OnceAMinute(logging.Filter):
 
 _logger.addFilter(_OnceAMinute())
 _admins: dict[tuple[object, ...], AdminClient] = {}
-_not_let_in: dict[tuple[object, ...], str] = {}
+_heard: dict[tuple[object, ...], KafkaError] = {}
 _admins_lock = threading.Lock()
 
 
@@ -89,9 +90,20 @@ def client_options(settings: Settings, **options: object) -> dict[str, Any]:
     }
 
 
-def _library(settings: Settings) -> Any:
-    """What Kafka's clients are made of."""
-    return settings.machine.kafka or _Library
+def _made(settings: Settings, kind: str, options: Mapping[str, object]) -> Any:
+    """One of Kafka's clients.
+
+    Raises:
+        ConfigurationError: librdkafka does not take an option.
+    """
+    try:
+        return getattr(settings.machine.kafka or _Library, kind)(options)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._INVALID_ARG:
+            raise
+        raise ConfigurationError(
+            f"{error.args[0].str()}: check the options of kafka (`commitlog config show` says where each is from)"
+        ) from None
 
 
 class _Library:
@@ -102,7 +114,9 @@ class _Library:
 
 def make_consumer(settings: Settings, **options: object) -> Consumer:
     """A consumer that only ever reads what it was assigned, all of it, and never commits offsets."""
-    consumer: Consumer = _library(settings).Consumer(
+    consumer: Consumer = _made(
+        settings,
+        "Consumer",
         client_options(
             settings,
             **{
@@ -117,14 +131,16 @@ def make_consumer(settings: Settings, **options: object) -> Consumer:
                 "receive_message_max_bytes": 2 * MESSAGE_BYTES_MAX,
                 **options,
             },
-        )
+        ),
     )
     return consumer
 
 
 def make_producer(settings: Settings, **options: object) -> Producer:
     """A producer that writes each record once, in order, to all replicas."""
-    producer: Producer = _library(settings).Producer(
+    producer: Producer = _made(
+        settings,
+        "Producer",
         client_options(
             settings,
             **{
@@ -135,7 +151,7 @@ def make_producer(settings: Settings, **options: object) -> Producer:
                 "queue_buffering_max_kbytes": 2 * 1024 * 1024 - 1,
                 **options,
             },
-        )
+        ),
     )
     return producer
 
@@ -170,9 +186,7 @@ def make_admin(settings: Settings) -> AdminClient:
         admin = _admins.pop(key, None)
         # Not `or`: a client with nothing on its way has the length 0.
         if admin is None:
-            admin = _library(settings).AdminClient(
-                {**client_options(settings), "error_cb": partial(_note_not_let_in, key)}
-            )
+            admin = _made(settings, "AdminClient", {**client_options(settings), "error_cb": partial(_hear, key)})
         _admins[key] = admin
         if len(_admins) > ADMINS_KEPT:
             del _admins[next(iter(_admins))]
@@ -183,20 +197,37 @@ def _client_key(settings: Settings) -> tuple[object, ...]:
     return settings.machine, settings.bootstrap_servers, tuple(sorted(settings.kafka.items()))
 
 
-def _note_not_let_in(key: tuple[object, ...], error: KafkaError) -> None:
-    """Notes what a broker, or TLS, has against this process, until one answers: how such a connection ends says less."""
-    if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-        _not_let_in[key] = error.str()
+def _hear(key: tuple[object, ...], error: KafkaError) -> None:
+    """Notes why no broker can be reached, until one answers: a request that nobody answers says less.
+
+    Who is not let in is told so, however its connections end after that; that all brokers are down comes with each other cause.
+    """
+    before = _heard.get(key)
+    if before is None or _weight(error) >= _weight(before):
+        _heard[key] = error
 
 
-def _why_unanswered(settings: Settings, failure: KafkaError) -> str:
-    """What is known of a request that nobody answers: to whom is not let in, librdkafka says no more than that."""
-    key = _client_key(settings)
+def _weight(error: KafkaError) -> int:
+    code = error.code()
+    return 2 if code in (KafkaError._AUTHENTICATION, KafkaError._SSL) else int(code != KafkaError._ALL_BROKERS_DOWN)
+
+
+def _unanswered(settings: Settings, failure: KafkaError, waited_ms: int) -> LogUnavailableError:
+    """The error of a request that nobody answers, with all that is known of why."""
+    key, servers = _client_key(settings), settings.bootstrap_servers
     admin = _admins.get(key)
     if isinstance(admin, AdminClient):
         # What it has heard waits to be asked for.
         admin.poll(0)
-    return _not_let_in.get(key) or failure.str()
+    cause = _heard.get(key, failure)
+    met, detail = unreached(cause), cause.str()
+    if met is None:
+        return LogUnavailableError(servers, waited_ms=waited_ms, detail=detail)
+    if cause.code() == KafkaError._ALL_BROKERS_DOWN:
+        detail = f"kafka.security.protocol is {settings.kafka.get('security.protocol', 'PLAINTEXT')}"
+    elif UNTRUSTED in detail:
+        detail = distrusted(servers, settings.kafka.get("ssl.ca.location")) or detail
+    return LogUnavailableError(servers, waited_ms=waited_ms, detail=detail, **met._asdict())
 
 
 def leave_to_parent(held: object) -> None:
@@ -293,7 +324,7 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         except KafkaException as error:
             failure: KafkaError = error.args[0]
         else:
-            _not_let_in.pop(_client_key(settings), None)
+            _heard.pop(_client_key(settings), None)
             return answer
         now, kind = settings.machine.now_s(), triage(failure)
         # Of a broker that was away for long, the first word may be that it does not know the topic yet.
@@ -304,8 +335,7 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
             raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=f"{failure.str()}{advice}")
         waited_s = now - started
         if waited_s >= timeout_s:
-            detail = _why_unanswered(settings, failure)
-            raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(waited_s * 1000), detail=detail)
+            raise _unanswered(settings, failure, int(waited_s * 1000))
         settings.machine.sleep(min(RETRY_PAUSE_S, timeout_s - waited_s))
 
 

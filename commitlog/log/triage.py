@@ -8,10 +8,13 @@ caller waits. What Kafka refuses does not pass.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError
 
 from commitlog.errors import LogRefusedError
+
+TLS_FAILED, UNTRUSTED = "SSL handshake failed", "certificate verify failed"
 
 
 class Triage(StrEnum):
@@ -130,6 +133,40 @@ def consumed(error: KafkaError | None, bootstrap_servers: str, topic: str) -> Co
             raise LogRefusedError(bootstrap_servers, error.name(), detail=f"{topic}: {error.str()}")
         case _:
             return Consumed.WAIT
+
+
+class Unreached(NamedTuple):
+    """How a broker cannot be reached, as a message says it."""
+
+    met: str
+    advice: str
+
+
+def unreached(error: KafkaError) -> Unreached | None:
+    """What it is that a client meets instead of a broker's answer; None is one that is away."""
+    code = error.code()
+    if code == KafkaError._AUTHENTICATION:
+        account = "kafka.sasl.username, kafka.sasl.password and kafka.sasl.mechanism"
+        return Unreached(
+            "does not let this process in", f"Check {account} (`commitlog config show`), and its account there"
+        )
+    if code == KafkaError._SSL or TLS_FAILED in error.str():
+        options = "kafka.ssl.ca.location and kafka.security.protocol"
+        return Unreached(
+            "cannot be spoken to by TLS", f"Check {options} (`commitlog config show`), and its certificate"
+        )
+    if code == KafkaError._RESOLVE:
+        advice = (
+            "Give COMMITLOG_BOOTSTRAP_SERVERS a name that is known here, or the brokers another in advertised.listeners"
+        )
+        return Unreached("cannot be found", advice)
+    if code == KafkaError._ALL_BROKERS_DOWN:
+        wish = "Either it wants TLS or an account, and so another protocol (`commitlog config show`)"
+        other = (
+            "or it is no Kafka (COMMITLOG_BOOTSTRAP_SERVERS), one that hangs, or a proxy before one that does not run"
+        )
+        return Unreached("takes connections and does not answer on them", f"{wish}, {other}")
+    return None
 
 
 def in_words(error: KafkaError) -> str:

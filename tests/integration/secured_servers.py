@@ -48,11 +48,11 @@ class Certificates(NamedTuple):
     strangers: Path
 
 
-def make_certificates(folder: Path) -> Certificates:
+def make_certificates(folder: Path, *, ends_in_days: int = 1) -> Certificates:
     """Certificates of 127.0.0.1 by an authority that lives for this test."""
     folder.mkdir(parents=True, exist_ok=True)
     authority, authority_key = _certificate("test authority", None)
-    server, key = _certificate("127.0.0.1", (authority, authority_key))
+    server, key = _certificate("127.0.0.1", (authority, authority_key), ends_in_days=ends_in_days)
     stranger, _ = _certificate("another authority", None)
     made = Certificates(*(folder / name for name in ("authority.pem", "server.pem", "server.key", "strangers.pem")))
     made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
@@ -66,7 +66,7 @@ def make_certificates(folder: Path) -> Certificates:
 
 
 def _certificate(
-    name: str, issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None
+    name: str, issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None, *, ends_in_days: int = 1
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -77,8 +77,8 @@ def _certificate(
         .issuer_name(subject if issuer is None else issuer[0].subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - datetime.timedelta(days=2))
+        .not_valid_after(now + datetime.timedelta(days=ends_in_days))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
     )
     if issuer is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
+import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,7 @@ from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailable
 from commitlog.log.access_rules import Role, access_rules, apply
 from commitlog.log.codec import encode_proposal
 from commitlog.log.codec.confluent import framed, schema_text
-from commitlog.log.connection import end_offsets
+from commitlog.log.connection import answered, end_offsets, make_admin, make_consumer, make_producer
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import allow_proposal_bytes
@@ -173,9 +175,14 @@ def test_writer_of_one_log_when_it_asks_another_then_it_learns_nothing(
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"sasl.password": "guessed"}, "SASL authentication error"),
-        ({"sasl.username": "nobody"}, "SASL authentication error"),
-        ({"ssl.ca.location": "strangers"}, "certificate verify failed"),
+        ({"sasl.password": "guessed"}, r"does not let this process in.*SASL authentication error.*Check kafka\.sasl"),
+        ({"sasl.username": "nobody"}, r"does not let this process in.*SASL authentication error"),
+        ({"sasl.mechanism": "PLAIN"}, r"does not let this process in.*mechanisms: SCRAM-SHA-256"),
+        (
+            {"ssl.ca.location": "strangers"},
+            r"by TLS.*is not trusted: unable to get local issuer.*kafka\.ssl\.ca\.location",
+        ),
+        ({"security.protocol": "PLAINTEXT"}, r"does not answer on them.*security\.protocol is PLAINTEXT.*it wants TLS"),
     ],
 )
 def test_client_when_password_user_or_certificate_is_wrong_then_told_so_and_nothing_secret(
@@ -193,6 +200,59 @@ def test_client_when_password_user_or_certificate_is_wrong_then_told_so_and_noth
     for told in (str(raised.value), repr(settings), caplog.text):
         assert known.kafka["sasl.password"] not in told
         assert "guessed" not in told
+
+
+@contextmanager
+def tls_server(certificates: Certificates) -> Iterator[str]:
+    """Where somebody shows a certificate to each who comes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.certificate, certificates.key)
+
+    class Shows(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                context.wrap_socket(self.request, server_side=True).close()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Shows) as server:
+        serving_it = threading.Thread(target=server.serve_forever)
+        serving_it.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            serving_it.join()
+
+
+@pytest.mark.parametrize(
+    ("host", "ends_in_days", "why"),
+    [
+        ("127.0.0.1", -1, r"127\.0\.0\.1:\d+ shows a certificate that is not trusted: certificate has expired"),
+        ("localhost", 1, r"localhost:\d+ shows a certificate that is not trusted: Hostname mismatch"),
+    ],
+)
+def test_client_when_the_certificate_has_ended_or_is_another_hosts_then_told_so(
+    super_user: Settings, tmp_path: Path, host: str, ends_in_days: int, why: str
+) -> None:
+    made = make_certificates(tmp_path, ends_in_days=ends_in_days)
+    options = {"security.protocol": "SSL", "ssl.ca.location": str(made.authority)}
+    with tls_server(made) as address:
+        servers = address.replace("127.0.0.1", host)
+        settings = replace(super_user, bootstrap_servers=servers, kafka=options)
+        with pytest.raises(LogUnavailableError, match=why):
+            answered(settings, lambda: make_admin(settings).list_topics(timeout=1), timeout_s=2)
+
+
+def test_client_when_a_host_has_no_address_or_an_option_is_none_of_kafkas_then_told_so(super_user: Settings) -> None:
+    nowhere = replace(super_user, bootstrap_servers="kafka.invalid:9092")
+    with pytest.raises(
+        LogUnavailableError, match=r"cannot be found.*'kafka\.invalid:9092'.*COMMITLOG_BOOTSTRAP_SERVERS"
+    ):
+        answered(nowhere, lambda: make_admin(nowhere).list_topics(timeout=1), timeout_s=2)
+    for wrong in ({"sasl.pasword": "x"}, {"security.protocol": "SASL_SSL "}, {"ssl.ca.location": "/nowhere.pem"}):
+        settings = replace(super_user, kafka={**super_user.kafka, **wrong})
+        for make in (make_admin, make_consumer, make_producer):
+            with pytest.raises(ConfigurationError, match=r"sasl\.pasword|security\.protocol|ssl\.ca\.location"):
+                make(settings)
 
 
 def revoke(super_user: Settings, role: Role, operation: str, topic: str) -> None:
