@@ -532,6 +532,21 @@ def test_append_when_its_key_is_known_then_nothing_is_left_and_the_first_answers
     assert len(rows_in(log, table)) == 6
 
 
+def test_append_when_its_key_names_a_change_of_other_rows_then_it_is_refused_and_nothing_is_left(
+    log: CommitLog, table: str
+) -> None:
+    log.append(table, {"id": [1, 2, 3]}, create=True)
+    handle = log.table(table)
+    assert handle.delete("id = 1", key="load:1") is not None
+    assert handle.overwrite({"id": [2]}, "id = 2", key="load:2") is not None
+    files = set(folder_of(log, table).rglob("*.parquet"))
+    for key in ("load:1", "load:2"):
+        with pytest.raises(KeyReusedError, match="only the first has delete"):
+            handle.append({"id": [9]}, key=key)
+    assert set(folder_of(log, table).rglob("*.parquet")) == files
+    assert handle.scan(where="id = 9").count() == 0
+
+
 @pytest.mark.parametrize("key", ["", " ", 7, "a\nb"])
 def test_append_when_its_key_is_none_then_says_so(log: CommitLog, table: str, key: Any) -> None:
     with pytest.raises(InvalidRequestError, match="key"):

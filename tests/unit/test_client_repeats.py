@@ -94,6 +94,15 @@ def test_differences_when_what_was_there_is_another_then_none() -> None:
     assert differences(overwritten(file_of([1]), whole=(2,)), overwritten(file_of([7]), whole=(3,)))
 
 
+def test_differences_when_rows_come_under_what_names_a_change_computed_from_rows_then_it_is_another_write() -> None:
+    rows = proposal(append(file_of([7])))
+    assert differences(overwritten(positions=(3,)), rows) == (
+        "only the first has delete of main.t",
+        "only this one has append of main.t",
+    )
+    assert "only the first has delete" in "; ".join(differences(overwritten(file_of([1]), whole=(2,)), rows))
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

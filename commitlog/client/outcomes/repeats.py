@@ -100,6 +100,9 @@ class _Loose:
     @classmethod
     def of(cls, first: m.Proposal, again: m.Proposal) -> _Loose:
         reads = [each for each in (*first.reads, *again.reads) if isinstance(each, m.TableRead)]
+        if not any(isinstance(each, m.TableRead) for each in again.reads):
+            # What reads nothing, as an append, is no attempt at what was computed from rows.
+            reads = []
         changes = (*first.changes, *again.changes)
         looked_for = [each for each in reads if each.filter or each.files is not None]
         partly = [each for each in changes if isinstance(each, m.Delete) and (each.positions or each.delete_files)]
