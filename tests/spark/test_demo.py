@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,13 @@ from commitlog.testing import InMemoryCommitLog
 @pytest.fixture
 def console() -> Console:
     return Console(record=True, width=120)
+
+
+def test_demo_when_the_manual_tells_of_it_then_with_all_its_acts() -> None:
+    acts = re.findall(r'stage\.title\(\s*f?"([^"{]+)', Path(demo.__file__).read_text(encoding="utf-8"))
+    told = (Path(__file__).parents[2] / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    assert len(acts) >= 6
+    assert [act for act in acts if act not in told] == []
 
 
 @pytest.mark.parametrize(("spark_rows", "wrong"), [(10, []), (9, ["Spark at snapshot 7: "])])
