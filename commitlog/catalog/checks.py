@@ -394,7 +394,7 @@ def check_guard(catalog: CheckedCatalog) -> Iterator[Finding]:
     missing = guard.missing_roles(catalog.conn)
     for role in missing:
         yield Finding(f"the role {role} does not exist", f"as a superuser: CREATE ROLE {role} NOLOGIN; then {INIT}")
-    for role in sorted({guard.READER_ROLE, guard.PROJECTOR_ROLE} - set(missing)):
+    for role in sorted(set(guard.ROLES) - set(missing)):
         closed = guard.closed_tables(catalog.conn, role)
         if closed:
             yield Finding(f"{role} has not its privileges on {shown(closed)}", INIT)

@@ -36,9 +36,14 @@ _TIME_LIMITS = [
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
 ]
-_PRIVILEGES = {READER_ROLE: "SELECT", PROJECTOR_ROLE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"}
-ROLES = (*_PRIVILEGES, WRITER_ROLE)
-_SCHEMA_PRIVILEGES = {READER_ROLE: "USAGE", PROJECTOR_ROLE: "USAGE, CREATE"}
+# What the owner of the tables can grant: a membership would take a superuser, where somebody else has made the roles.
+_PRIVILEGES = {
+    READER_ROLE: "SELECT",
+    WRITER_ROLE: "SELECT",
+    PROJECTOR_ROLE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE",
+}
+ROLES = tuple(_PRIVILEGES)
+_SCHEMA_PRIVILEGES = {READER_ROLE: "USAGE", WRITER_ROLE: "USAGE", PROJECTOR_ROLE: "USAGE, CREATE"}
 
 # BEFORE (2) for each statement, INSERT (4), DELETE (8), UPDATE (16), TRUNCATE (32).
 _TRIGGER_TYPE = 62
@@ -117,9 +122,6 @@ _MAY_CREATE_ROLES = sql.SQL("SELECT rolcreaterole OR rolsuper FROM pg_roles WHER
 _GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA commitlog GRANT {} ON TABLES TO {}")
 _GRANT_SCHEMAS = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
 _MEMBERSHIP = sql.SQL("GRANT {} TO {}")
-_WRITERS_READ = """
-    SELECT NOT EXISTS (SELECT FROM pg_roles w JOIN pg_roles r ON r.rolname = %(reader)s
-        WHERE w.rolname = %(writer)s AND NOT pg_has_role(w.oid, r.oid, 'USAGE'))"""
 _GRANT_TABLES = sql.SQL("GRANT {} ON {} TO {}")
 _OPENS_LATER_TABLES = """
     SELECT EXISTS (SELECT FROM pg_default_acl d, aclexplode(d.defaclacl) a
@@ -151,8 +153,6 @@ def install_guard(conn: Connection) -> None:
         _create_role(conn, role)
     for role in _PRIVILEGES.keys() - set(missing_roles(conn)):
         _grant(conn, role)
-    if not _writers_read(conn):
-        conn.execute(_MEMBERSHIP.format(sql.Identifier(READER_ROLE), sql.Identifier(WRITER_ROLE)))
 
 
 def ensure_guard(conn: Connection) -> None:
@@ -171,7 +171,7 @@ def ensure_guard(conn: Connection) -> None:
 
 def _is_complete(conn: Connection) -> bool:
     """Whether there is nothing to install, so that nobody has to be waited for."""
-    if unguarded_tables(conn) or missing_roles(conn) or not _writers_read(conn):
+    if unguarded_tables(conn) or missing_roles(conn):
         return False
     return all(_opens_later_tables(conn, role) and not _closed_tables(conn, role) for role in _PRIVILEGES)
 
@@ -209,10 +209,6 @@ def unguarded_tables(conn: Connection) -> list[str]:
 def _opens_later_tables(conn: Connection, role: str) -> bool:
     """Whether a role may use what this session's user makes later among our own tables."""
     return conn.execute(_OPENS_LATER_TABLES, (role,)).fetchone() == (True,)
-
-
-def _writers_read(conn: Connection) -> bool:
-    return conn.execute(_WRITERS_READ, {"reader": READER_ROLE, "writer": WRITER_ROLE}).fetchone() == (True,)
 
 
 def membership(login: str, role: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -21,6 +21,8 @@ from commitlog.catalog.guard import (
     PROJECTOR_ROLE,
     READER_ROLE,
     REFUSAL,
+    ROLES,
+    WRITER_ROLE,
     closed_tables,
     ensure_guard,
     install_guard,
@@ -249,14 +251,37 @@ def test_guard_when_somebody_removed_it_then_installing_brings_it_back(lake: Lak
     assert missing_roles(lake.conn) == []
 
 
+def test_install_when_the_owner_may_not_create_roles_and_somebody_else_has_then_writers_read_too(
+    database_url: str, tmp_path: Path
+) -> None:
+    host, _, database = database_url.partition("@")[2].rpartition("/")
+    owner = sql.Identifier(f"owner_of_{database}")
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        for role in missing_roles(conn):
+            conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+        conn.execute(sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(READER_ROLE), sql.Identifier(WRITER_ROLE)))
+        conn.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(owner))
+        conn.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(database), owner))
+    try:
+        with closing(Lake(f"postgresql://owner_of_{database}:secret@{host}/{database}", tmp_path / "lake")) as lake:
+            lake.commit(create_table())
+            assert unguarded_tables(lake.conn) == []
+            assert {role: closed_tables(lake.conn, role) for role in ROLES} == {role: [] for role in ROLES}
+    finally:
+        with psycopg.connect(database_url, autocommit=True) as conn:
+            conn.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER; DROP OWNED BY {}").format(owner, owner))
+            conn.execute(sql.SQL("DROP ROLE {}").format(owner))
+
+
+@pytest.mark.parametrize("role", [READER_ROLE, WRITER_ROLE])
 def test_reader_role_when_the_stock_client_attaches_with_it_then_it_reads_all_also_what_is_made_later(
-    lake: Lake,
+    lake: Lake, role: str
 ) -> None:
     lake.commit(create_table("later"), keyed_table("rows"))
     lake.commit(insert(table="rows", id=1, v="x"))
     lake.commit(delete({0: [1, 2]}))
     lake.append("later", [{"id": 1, "v": "x"}], TYPES)
-    with member_of(lake, READER_ROLE) as url:
+    with member_of(lake, role) as url:
         with open_lake(url) as client:
             assert client.execute("SELECT count(*) FROM t").fetchone() == (48,)
             assert client.execute("SELECT * FROM rows").fetchall() == [(1, "x")]

@@ -15,6 +15,7 @@ import yaml
 from kubernetes_validate import validate
 from prometheus_client.metrics_core import Metric
 
+from commitlog.catalog.guard import ROLES
 from commitlog.config import Settings
 from commitlog.ops.cli import cli
 from commitlog.ops.service.endpoint import PORTS, endpoint
@@ -165,6 +166,8 @@ def test_compose_when_a_profile_is_started_then_it_is_whole_and_nobody_serves_as
     assert "User:commitlog" not in supers
     roles = (DEPLOY / "compose/database.sh").read_text(encoding="utf-8")
     assert re.search(r"^CREATE ROLE commitlog LOGIN PASSWORD :'service';$", roles, re.MULTILINE), "and no rights beside"
+    # Which is why those that a catalog opens itself to are made for it.
+    assert set(re.findall(r"^CREATE ROLE (\w+) NOLOGIN;$", roles, re.MULTILINE)) == set(ROLES)
 
 
 def test_compose_variables_then_are_those_that_the_script_makes_or_have_a_value() -> None:
