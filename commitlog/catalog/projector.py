@@ -56,6 +56,16 @@ LOSSES_MAX = 5
 """So often may the connection be lost at one outcome before that outcome is taken for the cause."""
 
 _MOVED = (ResolutionAction.HELD, ResolutionAction.RELEASED)
+_BETWEEN_SITES = (
+    ConflictKind.INSERT_INSERT,
+    ConflictKind.UPDATE_UPDATE,
+    ConflictKind.UPDATE_DELETE,
+    ConflictKind.UPDATE_KEY,
+    ConflictKind.DELETE_DELETE,
+    ConflictKind.UNIQUE,
+    ConflictKind.MULTIPLE_UNIQUE,
+    ConflictKind.FOREIGN_KEY,
+)
 
 _logger = logging.getLogger("commitlog.projector")
 
@@ -74,6 +84,8 @@ class ProjectorStatus:
         is_standby: whether it waits for its turn.
         site_conflicts: rows that several sites had written, and one stands, by kind.
         rows_moved: those that were held back, and those that stood after all or were given up.
+
+    Kinds and actions are counted from 0 on: of a counter that first is there with its first count, nobody sees that one rise.
     """
 
     applied_seq: int = -1
@@ -83,8 +95,8 @@ class ProjectorStatus:
     visible: Durations = field(default_factory=Durations)
     restarts: int = 0
     is_standby: bool = False
-    site_conflicts: Counter[ConflictKind] = field(default_factory=Counter)
-    rows_moved: Counter[ResolutionAction] = field(default_factory=Counter)
+    site_conflicts: Counter[ConflictKind] = field(default_factory=lambda: Counter(dict.fromkeys(_BETWEEN_SITES, 0)))
+    rows_moved: Counter[ResolutionAction] = field(default_factory=lambda: Counter(dict.fromkeys(_MOVED, 0)))
 
     def note_sites(self, outcomes: Iterable[Outcome]) -> None:
         """Count what became of rows that several sites had written."""

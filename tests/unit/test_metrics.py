@@ -163,6 +163,20 @@ def told(settings: Settings) -> dict[tuple[str, ...], float]:
     return {(s.name, *(v for k, v in sorted(s.labels.items()) if k != "log")): s.value for s in samples}
 
 
+def test_metrics_when_nothing_was_counted_then_every_counter_is_there_to_rise_from_0() -> None:
+    of, lag = Measures("flights"), Lag(lambda: {0: 0}, lambda done: {0: 0})
+    told = [
+        *of.of_sequencer(SequencerStatus(), lag),
+        *of.of_projector(ProjectorStatus(), lag),
+        *of.of_link(LinkProgress("tokyo", "paris"), lag),
+        *of.of_gateway(GatewayProgress()),
+        *of.of_relay(RelayProgress(), lag, lag),
+    ]
+    counters = {each.name: [sample.value for sample in each.samples] for each in told if each.type == "counter"}
+    assert "commitlog_site_conflicts" in counters
+    assert [name for name, values in counters.items() if not values or any(values)] == []
+
+
 def test_metrics_when_asked_for_then_tell_what_the_services_know(told: dict[tuple[str, ...], float]) -> None:
     assert told["commitlog_sequencer_phase", "SERVING"] == 1
     assert told["commitlog_sequencer_phase", "STANDBY"] == 0
