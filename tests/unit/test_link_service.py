@@ -24,7 +24,7 @@ from commitlog.ops.service.notes import Notes, leave_word
 from commitlog.ops.service.supervisor import EXIT_LINK_STOPPED, Restarts, Service, Supervisor, because
 from commitlog.ops.service.watched import WatchedLink
 from commitlog.ops.service.whole import WatchedWhole
-from commitlog.sites.link import LinkProgress
+from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
 
 PROFILES = """
@@ -110,6 +110,25 @@ def test_link_when_it_runs_then_tells_how_far_it_is_until_it_is_stopped(
     assert told.progress.row_changes >= 2
     assert str(told).startswith("tokyo to paris: at snapshot ")
     assert list(link_healths(tokyo)) == []
+
+
+def test_link_when_it_has_lost_a_site_then_it_tells_no_lag_and_is_not_ready_until_it_has_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_away(*_: object, **__: object) -> None:
+        raise LogUnavailableError("kafka.tokyo:9092", waited_ms=60_000)
+
+    paris, tokyo = of_profile(tmp_path, "paris"), of_profile(tmp_path, "tokyo")
+    with node("paris") as target, node("tokyo") as source:
+        logs: dict[str, Any] = {"kafka.paris:9092": target, "kafka.tokyo:9092": source}
+        monkeypatch.setattr(CommitLog, "connect", lambda *, settings: logs[settings.bootstrap_servers])
+        monkeypatch.setattr(Link, "run", is_away)
+        running = RunningLink("tokyo", tokyo, paris)
+        with pytest.raises(LogUnavailableError):
+            running.run(threading.Event())
+        running.lag.look()
+        assert (running.lag.records, running.lag.seconds) == (None, None)
+        assert "has lost one of its sites" in str(WatchedLink(running).problem())
 
 
 def test_link_when_the_home_takes_no_word_of_it_then_brings_all_the_same(

@@ -48,6 +48,10 @@ class _StoppedError(Exception):
     """It was told to stop."""
 
 
+class _NotRunningError(Exception):
+    """It waits until it is begun again."""
+
+
 class RunningLink:
     """One link of the service, which is another one after each outage.
 
@@ -102,7 +106,12 @@ class RunningLink:
 
     def _ends(self, done: Offsets) -> Offsets:
         read = self._read
-        return done if read is None else {0: read.last_seq()}
+        if read is None:
+            # How far it is behind a site that it has lost, it does not know: that may be much by now.
+            raise _NotRunningError(
+                "it has lost one of its sites, and begins again when that answers; its log says more"
+            )
+        return {0: read.last_seq()}
 
 
 @dataclass(frozen=True, slots=True)
