@@ -144,7 +144,9 @@ def test_compose_then_asks_for_health_where_serve_tells_it() -> None:
 def test_prometheus_then_asks_every_service() -> None:
     scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
     [targets] = [each["targets"] for job in scraped for each in job["static_configs"]]
-    assert targets == [f"127.0.0.1:{port}" for port in first_ports().values()]
+    # Links have the ports after those of the services.
+    first_link = max(first_ports().values()) + 1
+    assert targets == [f"127.0.0.1:{port}" for port in (*first_ports().values(), first_link)]
 
 
 def test_compose_when_a_profile_is_started_then_it_is_whole_and_nobody_serves_as_a_superuser() -> None:
