@@ -74,6 +74,8 @@ def everything() -> Log:
     records += [fourth, outcome(5, 1, hash_record(fourth), detail="after a gap")]
     # Two want epoch 2: the first one has won. A takeover that skips an epoch never counts, nor one of the past.
     won = takeover(2, 0xA2)
+    # What goes on behind its end, or ends before it, is no takeover.
+    records += [takeover(2, 0xD2) + b"more", takeover(2, 0xD2)[:-2]]
     records += [takeover(3, 0xC3), won, takeover(2, 0xB2), takeover(1, 0xA1), won]
     so_far = hash_after_takeover(so_far, won)
     third = outcome(3, 2, so_far, told=2, detail="decided again")
@@ -105,10 +107,17 @@ def cases() -> dict[str, tuple[str, Log]]:
     so_far = beginning()[1]
     return {
         "everything": ("all that is skipped", everything()),
-        "strangers first": ("bytes before the genesis", [(0, b"hello"), *enumerate(beginning()[0], 1)]),
+        "strangers first": (
+            "bytes before the genesis, and a genesis that is cut short",
+            [(0, b"hello"), (1, genesis(OTHER_LOG_ID)[:-2]), *enumerate(beginning()[0], 2)],
+        ),
         "another history": (
             "the current epoch and the next seq, after another record than the one here",
             after_beginning(outcome(3, 1, b"?" * 32)),
+        ),
+        "changed outcome": (
+            "an outcome that was cut short counts by its first fields; the one after it was written after another",
+            [*after_beginning(outcome(3, 1, so_far)[:-4]), (5, outcome(4, 1, hash_record(outcome(3, 1, so_far))))],
         ),
         "another log": ("an outcome of another log", after_beginning(outcome(3, 1, so_far, log_id=OTHER_LOG_ID))),
         "takeover of another log": (

@@ -17,6 +17,7 @@ import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
@@ -48,6 +49,7 @@ import org.apache.kafka.common.utils.Utils;
 
 public final class LogReader {
     static final int HEADER_BYTES = 10;
+    static final int OUTCOME_HEAD_FIELDS = 6;
     static final int RULES_KNOWN = 1;
     static final Duration POLL = Duration.ofMillis(200);
     static final Duration ANSWER_WITHIN = Duration.ofSeconds(60);
@@ -56,9 +58,8 @@ public final class LogReader {
         Records records = new Records(Path.of(arguments[1]));
         switch (arguments[0]) {
             case "check" -> check(records);
-            case "read" -> read(records, arguments[2], properties(arguments[3]), accepted -> {
-                if (accepted.isOutcome()) {
-                    GenericRecord outcome = accepted.value;
+            case "read" -> read(records, arguments[2], properties(arguments[3]), outcome -> {
+                if (outcome.getSchema().getName().equals("Outcome")) {
                     System.out.printf("%s %s %s%n", outcome.get("seq"), outcome.get("verdict"), outcome.get("snapshot_id"));
                 }
             });
@@ -73,6 +74,7 @@ public final class LogReader {
     static final class Records {
         private final Map<Long, Schema> byFingerprint = new HashMap<>();
         private final Map<String, Schema> byName = new HashMap<>();
+        private final Schema outcomeHead;
 
         Records(Path folder) throws IOException {
             try (var files = Files.newDirectoryStream(folder, "*.avsc")) {
@@ -82,6 +84,11 @@ public final class LogReader {
                     byName.put(schema.getName(), schema);
                 }
             }
+            List<Schema.Field> first = new ArrayList<>();
+            for (Schema.Field each : schema("Outcome").getFields().subList(0, OUTCOME_HEAD_FIELDS)) {
+                first.add(new Schema.Field(each, each.schema()));
+            }
+            outcomeHead = Schema.createRecord("Outcome", null, "head", false, first);
         }
 
         Schema schema(String name) {
@@ -94,15 +101,30 @@ public final class LogReader {
 
         /** The value of a record that is ours; null when its body does not decode. */
         GenericRecord decode(byte[] bytes) {
+            return read(bytes, writtenBy(bytes), true);
+        }
+
+        /** What the rule asks of a record that is ours: of an outcome its first fields, whatever comes behind them. */
+        GenericRecord head(byte[] bytes) {
+            Schema written = writtenBy(bytes);
+            boolean isOutcome = written.getName().equals("Outcome");
+            return read(bytes, isOutcome ? outcomeHead : written, !isOutcome);
+        }
+
+        private Schema writtenBy(byte[] bytes) {
             Schema written = byFingerprint.get(ByteBuffer.wrap(bytes, 2, 8).order(ByteOrder.LITTLE_ENDIAN).getLong());
             if (written == null) {
                 throw new Stopped("another version wrote this");
             }
+            return written;
+        }
+
+        private static GenericRecord read(byte[] bytes, Schema written, boolean toTheEnd) {
             BinaryDecoder body =
                     DecoderFactory.get().binaryDecoder(bytes, HEADER_BYTES, bytes.length - HEADER_BYTES, null);
             try {
                 GenericRecord value = new GenericDatumReader<GenericRecord>(written).read(null, body);
-                return body.isEnd() ? value : null;
+                return !toTheEnd || body.isEnd() ? value : null;
             } catch (IOException | RuntimeException broken) {
                 return null;
             }
@@ -129,14 +151,10 @@ public final class LogReader {
         }
     }
 
-    record Accepted(GenericRecord value, long offset, long epoch, long seq, byte[] hash) {
-        boolean isOutcome() {
-            return value.getSchema().getName().equals("Outcome");
-        }
-    }
+    record Accepted(byte[] bytes, long offset, long epoch, long seq, byte[] hash) {}
 
     interface Taker {
-        void take(Accepted accepted);
+        void take(GenericRecord value);
     }
 
     /** What docs/reading-results.md says, step by step. */
@@ -158,11 +176,11 @@ public final class LogReader {
                 throw new Stopped("offsets are missing");
             }
             next = offset + 1;
-            GenericRecord value = Records.isOurs(bytes) ? records.decode(bytes) : null;
-            if (value == null || !counts(value, bytes)) {
+            GenericRecord head = Records.isOurs(bytes) ? records.head(bytes) : null;
+            if (head == null || !counts(head, bytes)) {
                 return null;
             }
-            return new Accepted(value, offset, epoch, seq, hash);
+            return new Accepted(bytes, offset, epoch, seq, hash);
         }
 
         private boolean counts(GenericRecord value, byte[] bytes) throws Exception {
@@ -291,21 +309,29 @@ public final class LogReader {
                 for (ConsumerRecord<byte[], byte[]> each : consumer.poll(POLL)) {
                     Accepted accepted = rule.take(each.offset(), each.value());
                     if (accepted != null) {
-                        taker.take(accepted);
+                        taker.take(whole(records, accepted));
                     }
                 }
             }
         }
     }
 
+    private static GenericRecord whole(Records records, Accepted accepted) {
+        GenericRecord value = records.decode(accepted.bytes);
+        if (value == null) {
+            throw new Stopped("the record at offset " + accepted.offset + " counts and does not decode: it was changed");
+        }
+        return value;
+    }
+
     /** Proposes a schema on the newest snapshot, and tells the answer. */
     static void propose(Records records, String log, Properties properties, String writer, String name) throws Exception {
         long[] known = new long[2];
-        read(records, log, properties, accepted -> {
-            if (accepted.isOutcome()) {
-                known[1] = (long) accepted.value.get("head_snapshot_id");
-            } else if (accepted.value.getSchema().getName().equals("Genesis")) {
-                known[0] = (int) accepted.value.get("partitions");
+        read(records, log, properties, value -> {
+            switch (value.getSchema().getName()) {
+                case "Outcome" -> known[1] = (long) value.get("head_snapshot_id");
+                case "Genesis" -> known[0] = (int) value.get("partitions");
+                default -> {}
             }
         });
         Schema proposal = records.schema("Proposal");
