@@ -23,7 +23,7 @@ from commitlog.ui.app import create_app
 from commitlog.ui.serving import LOCAL_HOSTS, served
 from commitlog.ui.words import link, table_link
 
-SHAPES = [(scheme, width) for scheme in ("light", "dark") for width in (1180, 390)]
+SHAPES = [(scheme, width) for scheme in ("light", "dark") for width in (1180, 360)]
 # The contrast of text with what is behind it, by the formula of WCAG 2; its AA asks for 4.5.
 CONTRASTS = """
 (() => {
@@ -145,6 +145,31 @@ def test_refusal_when_a_name_is_long_then_fits_on_a_phone(page: Page, address: s
             page.shape(width=390, height=900, scheme="light")
             page.open(address_of("127.0.0.1", taken.getsockname()[1]) + "outcome/2")
             assert page.value("document.documentElement.scrollWidth") <= 390
+            page.open(address + "health")  # Nobody follows a server that ends.
+
+
+def test_drawing_when_names_are_long_then_all_its_words_are_in_it_on_a_phone(
+    page: Page, address: str, tmp_path: Path
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        with own.transaction() as tx:
+            tx.create_table("main.people", {"id": "int64"}, primary_key=["id"])
+        late = own.transaction(writer_id="NIGHTLY-LOAD-OF-ALL-ORDERS")
+        late.insert_row("main.people", {"id": 1})
+        with own.transaction(writer_id="SCHEMA-OWNER-OF-ACCOUNTS") as tx:
+            tx.insert_row("main.people", {"id": 1})
+        with suppress(ProposalRejectedError):
+            late.commit()
+        app = create_app(own, name="main", hosts=LOCAL_HOSTS)
+        with listening("127.0.0.1", 0) as taken, served(app, taken):
+            page.shape(width=360, height=900, scheme="light")
+            page.open(address_of("127.0.0.1", taken.getsockname()[1]) + "outcome/3")
+            outside = """[...document.querySelectorAll("svg.narrow text")].filter((each) => {
+              const [box, view] = [each.getBBox(), each.ownerSVGElement.viewBox.baseVal];
+              return box.x < 0 || box.x + box.width > view.width;
+            }).map((each) => each.textContent)"""
+            assert page.value("document.querySelectorAll('svg.narrow text').length") > 0
+            assert page.value(outside) == []
             page.open(address + "health")  # Nobody follows a server that ends.
 
 

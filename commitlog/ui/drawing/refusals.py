@@ -123,7 +123,7 @@ def draw_refusal(
         places.x(proposal.base_snapshot_id),
         decided_x,
         _PROPOSED_Y,
-        f"{_writer(shape, outcome.writer_id)} read snapshot {proposal.base_snapshot_id}",
+        f"{_writer(shape, outcome.writer_id)} read {_snapshot(shape)}{proposal.base_snapshot_id}",
         describe_changes(proposal.changes, shown_max=2),
     )
     lanes_end = _FIRST_LANE_Y + _LANE_HEIGHT * len(bars)
@@ -159,7 +159,7 @@ def _met_bar(shape: Shape, places: _Places, outcome: m.Outcome, met: HistoryEntr
         places.x(_base(met)),
         end,
         _FIRST_LANE_Y + _LANE_HEIGHT * lane,
-        f"{_writer(shape, met.writer_id)} committed snapshot {met.snapshot_id}",
+        f"{_writer(shape, met.writer_id)} committed {_snapshot(shape)}{met.snapshot_id}",
         _met_text(outcome, met),
         href=f"/outcome/{met.seq}",
         meets_x=end,
@@ -168,8 +168,13 @@ def _met_bar(shape: Shape, places: _Places, outcome: m.Outcome, met: HistoryEntr
 
 def _way_out(shape: Shape, x: float, end: float, y: float, head: int) -> Bar:
     """From the head on; its words stand to its left, where no line comes down to it."""
-    text = f"read {'' if shape is NARROW else 'snapshot '}{head}, propose again"
+    text = f"read {_snapshot(shape)}{head}, propose again"
     return Bar(x, y, end - x, "The way out", text, x - 14, y - _BESIDE, words_end=True)
+
+
+def _snapshot(shape: Shape) -> str:
+    """The word before a snapshot's number, where there is room for it."""
+    return "" if shape is NARROW else "snapshot "
 
 
 @dataclass(frozen=True, slots=True)
