@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from commitlog.client.tables.names import TableName
-from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.definitions import quoted, visible
 
 TEXT_MAX = 1_000
 NOT_KNOWN = "\N{EN DASH}"
@@ -37,8 +37,8 @@ def make_environment(**known: Any) -> Environment:
             "clock": clock,
             "age": age,
             "kinds": kinds,
-            "printable": quoted,
-            "printable_long": printable,
+            "printable": printable,
+            "quoted": quoted,
             "capitalize_first": lambda text: text[:1].upper() + text[1:],
             "shorten": shorten,
             "short_id": short_id,
@@ -89,14 +89,14 @@ def kinds(names: tuple[str, ...]) -> str:
 
 def printable(text: str) -> str:
     """A text whose control characters can be seen, cut where nobody reads on."""
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
-    return shown if len(shown) <= TEXT_MAX else f"{shown[:TEXT_MAX]}…"
+    whole = visible(text)
+    return whole if len(whole) <= TEXT_MAX else f"{whole[:TEXT_MAX]}…"
 
 
 def shorten(text: str | None, length: int = 60) -> str:
     """A text on one line, cut where it is too long."""
-    shown = printable(" ".join((text or "").split()))
-    return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
+    whole = visible(" ".join((text or "").split()))
+    return whole if len(whole) <= length else whole[: length - 1].rstrip() + "…"
 
 
 def short_id(text: object) -> str:

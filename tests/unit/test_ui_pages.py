@@ -322,6 +322,26 @@ def test_outcome_page_when_it_names_more_than_is_listed_then_says_how_much_more(
     assert "row 0 and 69 more." in refused
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("क्\u200dष", "क्\\u200dष"), ("x" * 120, "x" * 120), ("a\u00a0é", "a\\xa0é")],
+)
+def test_names_when_long_or_with_a_letter_that_cannot_be_seen_then_the_rest_can_be_read(
+    tmp_path: Path, name: str, shown: str
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        with own.transaction(writer_id=name, author=name, message=f"{name}\n\nand why") as tx:
+            tx.create_table(f'main."{name}"', {name: "int64"})
+        own_client = TestClient(create_app(own, name=name, pulse=Pulse(own)), base_url="http://localhost")
+        for path in ("/outcome/1", "/tables", table_link("main", name), "/writers"):
+            page = outline(own_client, path).text
+            assert shown in page, path
+            assert page.count(shown) > page.count(shown + "..."), path
+        text = outline(own_client, "/outcome/1").text
+        assert " and why" in text
+        assert "\\n" not in text
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 

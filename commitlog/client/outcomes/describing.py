@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from commitlog.client.tables.filters import NULL_CHECKS
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.definitions import quoted, visible
 
 if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry
@@ -57,8 +57,7 @@ def _what(reason: str | None, detail: str | None, message: str | None, asked: st
 
 def one_line(text: str) -> str:
     """A writer's text as it may be shown: on one line, and without what a terminal would obey."""
-    words = " ".join(text.split())
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in words)
+    return visible(" ".join(text.split()))
 
 
 def describe_change(change: m.Change) -> str:

@@ -305,9 +305,16 @@ def named_leaves(table: TableDefinition) -> dict[str, Column]:
     return {path: leaf for path, leaf in found if counts[path] == 1}
 
 
+def visible(text: str) -> str:
+    """A text whose every letter can be seen: only those that cannot, or that a terminal obeys, are written out."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
 def quoted(text: str, length_max: int = 80) -> str:
     """A name, or what somebody else says, as it stands in a message: printable, and not longer than a line."""
-    shown = text.encode("unicode_escape").decode("ascii") if not text.isprintable() else text
+    shown = visible(text)
     return shown if len(shown) <= length_max else shown[: length_max - 3] + "..."
 
 
