@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from commitlog.client.outcomes.describing import describe_asked
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model.definitions import quoted, visible
 
@@ -36,7 +37,8 @@ def make_environment(**known: Any) -> Environment:
             "moment": moment,
             "clock": clock,
             "age": age,
-            "kinds": kinds,
+            "asked": describe_asked,
+            "noun": noun,
             "printable": printable,
             "quoted": quoted,
             "capitalize_first": lambda text: text[:1].upper() + text[1:],
@@ -51,6 +53,11 @@ def make_environment(**known: Any) -> Environment:
 def number(value: float | None) -> str:
     """A count with its thousands apart; a dash where it is not known."""
     return NOT_KNOWN if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def noun(value: int, one: str) -> str:
+    """What a count is of: the word for one, or for several."""
+    return one if value == 1 else f"{one}s"
 
 
 def size(value: int | None) -> str:

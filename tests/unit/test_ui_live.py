@@ -26,7 +26,7 @@ from commitlog.ui.live import Live, event
 from commitlog.ui.overview import ROWS_TOLD_MAX
 from commitlog.ui.pulse import Beat, Pulse
 from commitlog.ui.site import Site
-from commitlog.ui.words import NOT_KNOWN, age, make_environment, number, printable, shorten, size
+from commitlog.ui.words import NOT_KNOWN, age, make_environment, noun, number, printable, shorten, size
 
 
 @pytest.fixture(scope="module")
@@ -319,4 +319,5 @@ def test_words_when_shown_then_short_and_printable() -> None:
     assert (number(1234567), number(None), number(0.5)) == ("1,234,567", NOT_KNOWN, "0.5")
     assert shorten("a\n b\u202e" * 40, 20) == "a b\\u202ea b\\u202ea…"
     assert printable("x" * 2_000).endswith("x…")
+    assert (noun(0, "row"), noun(1, "row"), noun(2, "row")) == ("rows", "row", "rows")
     assert age(None) == NOT_KNOWN

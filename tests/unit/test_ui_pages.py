@@ -156,6 +156,12 @@ def test_log_page_when_opened_then_every_outcome_the_newest_first(client: TestCl
     assert rows(client.get("/log").text) == [each.seq for each in reversed(log.outcomes)]
 
 
+def test_log_page_when_outcomes_are_listed_then_each_says_what_it_changed_of_which_table(client: TestClient) -> None:
+    text = outline(client, "/log").text
+    assert "alter table: main.flights" in text
+    assert "flights of March 4 append: main.flights" in text
+
+
 def rows(page: str) -> list[int]:
     return [int(seq) for seq in re.findall(r'<a class="row" href="/outcome/(\d+)">', page)]
 
@@ -320,6 +326,17 @@ def test_outcome_page_when_it_names_more_than_is_listed_then_says_how_much_more(
     assert "and 20 more changes" in refused
     assert "and 20 more reads" in refused
     assert "row 0 and 69 more." in refused
+
+
+def test_outcome_page_when_it_lists_changes_then_numbers_them_as_its_reasons_do(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        asked = own.transaction()
+        asked.create_table("main.t", {"id": "int64"})
+        asked.drop_table("main.nothing")
+        with pytest.raises(ProposalRejectedError, match=r"change 1 \(DROP_TABLE\)"):
+            asked.commit()
+        own_client = TestClient(create_app(own, name="main", pulse=Pulse(own)), base_url="http://localhost")
+        assert ("start", "0") in outline(own_client, "/outcome/1").attributes
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,14 @@ def describe_changes(changes: Sequence[m.Change], *, shown_max: int = 3) -> str:
 
 def describe_entry(entry: HistoryEntry) -> str:
     """What an outcome of the history came to: the message and what changed, or why it was refused."""
+    return _what(entry.reason, entry.detail, entry.message, describe_asked(entry))
+
+
+def describe_asked(entry: HistoryEntry) -> str:
+    """What an outcome of the history was asked for: kinds of changes, and of which tables."""
     kinds = ", ".join(each.replace("_", " ").lower() for each in entry.change_kinds)
     tables = ", ".join(quoted(str(TableName(*each))) for each in entry.tables)
-    asked = f"{kinds}: {tables}" if kinds and tables else kinds or tables or "open writer"
-    return _what(entry.reason, entry.detail, entry.message, asked)
+    return f"{kinds}: {tables}" if kinds and tables else kinds or tables or "open writer"
 
 
 def describe_outcome(outcome: m.Outcome) -> str:
