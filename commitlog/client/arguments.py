@@ -27,7 +27,8 @@ def checked_count(what: str, given: Any) -> int:
     except TypeError:
         number = -1
     if isinstance(given, bool) or not 0 <= number <= BIGINT_MAX:
-        raise InvalidRequestError(f"{what} must be a whole number from 0 on, not {shown(given)}")
+        bounds = f"to {BIGINT_MAX}" if number > BIGINT_MAX else "on"
+        raise InvalidRequestError(f"{what} must be a whole number from 0 {bounds}, not {shown(given)}")
     return number
 
 

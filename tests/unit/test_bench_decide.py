@@ -22,3 +22,9 @@ def test_bench_decide_when_in_json_then_each_step_of_a_proposal_and_the_form_tha
     assert steps["total_us"] == sum(steps[f"{step}_us"] for step in ("decode", "decide", "encode", "replay"))
     assert told["costs"][0]["history"] == 2100
     assert told["search"]["none_ms"] > 0
+
+
+def test_bench_decide_when_no_history_has_an_age_then_says_so_before_it_measures() -> None:
+    done = CliRunner().invoke(cli, ["bench", "decide", "--history", "1000", "--age", "10"])
+    assert done.exit_code == 2
+    assert "no --history has an --age: it must be longer than that by more than 1,000 snapshots" in done.output

@@ -87,6 +87,7 @@ def test_log_when_filtered_then_only_those(cli: CliLog) -> None:
     assert seqs(cli.json("log", "--since", "1h", "--limit", "2")) == [3, 2]
     assert seqs(cli.json("log", "--before", "3")) == [2, 1]
     assert cli.lines("log", "--writer", "nobody") == ["nothing like that has been decided"]
+    assert cli.lines("log", "--before", "1") == ["nothing like that has been decided"]
 
 
 def test_tail_when_filtered_then_only_those(cli: CliLog) -> None:

@@ -261,6 +261,7 @@ def test_alter_when_an_argument_is_of_a_wrong_kind_then_says_so(log: InMemoryCom
             (lambda log, tx: tx.read("t", filter="id ~ 3"), "the filter .* cannot be read at position 4"),
         (lambda log, tx: tx.insert_row("k", [1]), "a row must map the names of columns to values, not \\[1\\]"),
         (lambda log, tx: log.transaction(base_snapshot_id="3"), "base_snapshot_id must be a whole number from 0 on, not '3'"),
+        (lambda log, tx: log.history(before=2**63), "before must be a whole number from 0 to 9223372036854775807, not 9223"),
         (lambda log, tx: log.transaction(isolation=None), "isolation is 'snapshot' or 'serializable', not None"),
         (lambda log, tx: log.outcome(3), "3 is no proposal id: it must be a UUID"),
         (lambda log, tx: log.submit(tx), "a proposal must be a Proposal, such as tx.proposal"),

@@ -110,6 +110,11 @@ class DecideBench:
         return goals
 
 
+def has_age(history: int, age: int) -> bool:
+    """Whether a history has a base this far behind its head, after the tables were made."""
+    return age + TABLES < history
+
+
 def run_decide_bench(
     histories: Sequence[int], ages: Sequence[int], appends: int, *, say: Callable[[str], None]
 ) -> DecideBench:
@@ -128,7 +133,7 @@ def run_decide_bench(
         gc.collect()
         gc.freeze()
         for age in ages:
-            if age + TABLES < length:
+            if has_age(length, age):
                 costs.append(DecideCost(length, age, history.time_decide(age, rng)))
                 say(f"history {length:,}, base {age:,} behind: {costs[-1].decide_us:.1f} us")
     memory_bytes = _peak_bytes() - empty

@@ -105,13 +105,22 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
 @click.option(
     "--history",
     "histories",
-    type=int,
+    type=click.IntRange(1),
     multiple=True,
     default=(10_000, 100_000, 1_000_000),
     show_default=True,
     metavar="N",
 )
-@click.option("--age", "ages", type=int, multiple=True, default=(10, 1_000, 100_000), show_default=True, metavar="N")
+@click.option(
+    "--age",
+    "ages",
+    type=click.IntRange(0),
+    multiple=True,
+    default=(10, 1_000, 100_000),
+    show_default=True,
+    metavar="N",
+    help="Less than a history by more than 1,000.",
+)
 @click.option(
     "--appends",
     type=click.IntRange(1, 100_000),
@@ -123,8 +132,10 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
 @json_option
 def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: int, as_json: bool) -> None:
     """Measure one decision, without Kafka, by the history's length and the age of the base, both in snapshots."""
-    from commitlog.ops.bench.decide import run_decide_bench
+    from commitlog.ops.bench.decide import has_age, run_decide_bench
 
+    if not any(has_age(history, age) for history in histories for age in ages):
+        raise click.UsageError("no --history has an --age: it must be longer than that by more than 1,000 snapshots")
     with shown_steps() as say:
         result = run_decide_bench(histories, ages, appends, say=say)
     if as_json:

@@ -47,7 +47,7 @@ def filter_options(command: F) -> F:
 
 @click.command("log")
 @click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
-@click.option("--before", "before_seq", type=int, metavar="SEQ", help="Only outcomes before this one.")
+@click.option("--before", "before_seq", type=click.IntRange(0), metavar="SEQ", help="Only outcomes before this one.")
 @click.option("--graph", is_flag=True, help="Draw which proposals overtook which.")
 @click.option(
     "--head-hash", is_flag=True, help="Only the last outcome and its hash, to be noted: `verify --chain --expect`."
@@ -90,7 +90,7 @@ def log_command(
     elif not entries:
         click.echo(
             "nothing like that has been decided"
-            if table or writer or since or verdict
+            if table or writer or since or verdict or before_seq is not None
             else "nothing has been decided yet"
         )
     else:

@@ -10,6 +10,7 @@ import click
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
+from commitlog.domain.model.nodes import PRIORITY_MAX
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.divergent import ReplicateGroup
 from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options
@@ -21,7 +22,9 @@ TOLD_EVERY_S = 5.0
 
 @click.command("node")
 @click.argument("name", required=False)
-@click.option("--priority", type=click.IntRange(min=0), help="Of versions that conflict the smaller one's stands.")
+@click.option(
+    "--priority", type=click.IntRange(0, PRIORITY_MAX), help="Of versions that conflict the smaller one's stands."
+)
 @json_option
 @settings_options
 def node_command(settings: Settings, name: str | None, priority: int | None, as_json: bool) -> None:
