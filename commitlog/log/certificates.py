@@ -17,11 +17,11 @@ def distrusted(bootstrap_servers: str, authority: str | None) -> str | None:
         bootstrap_servers: whose certificates.
         authority: a PEM file of the authorities that are trusted, or a folder of them; None is the machine's.
     """
-    is_folder = authority is not None and Path(authority).is_dir()
+    file, folder = (None, authority) if authority is not None and Path(authority).is_dir() else (authority, None)
     for server in bootstrap_servers.split(","):
         host, _, port = server.strip().rpartition("://")[2].rpartition(":")
         try:
-            context = ssl.create_default_context(**{"capath" if is_folder else "cafile": authority})
+            context = ssl.create_default_context(cafile=file, capath=folder)
             with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S) as connection:
                 context.wrap_socket(connection, server_hostname=host.strip("[]")).close()
         except ssl.SSLCertVerificationError as error:
