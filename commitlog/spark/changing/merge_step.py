@@ -54,7 +54,8 @@ class MergeStep:
         old = self._candidates().alias("target")
         new = (sf.broadcast(self.source) if self.is_small else self.source).alias("source")
         pairs = [(self.base.definition.column(name).name, name) for name in self.keys]
-        same = reduce(Expression.__and__, [_of("target", own) == _of("source", name) for own, name in pairs])
+        equal = [sf.col(_of("target", own)) == sf.col(_of("source", name)) for own, name in pairs]
+        same = reduce(Expression.__and__, equal)
         clauses = self.clauses
         if clauses.not_matched_by_source:
             unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
@@ -136,18 +137,19 @@ class MergeStep:
             for number, each in enumerate(clauses)
         ]
 
-    def _values(self, clause: Clause, *, otherwise: str | None) -> list[Expression]:
+    def _values(self, clause: Clause, *, otherwise: str | None) -> list[Expression | str]:
         """The table's columns as a clause gives them; those that it does not give come from that side, or are left out."""
         table, given = self.base.definition, {fold(name): name for name in self.source.columns}
+        values: dict[str, Expression | str]
         if clause.values == "*" or clause.values is None:
             values = {name: _of("source", given[fold(name)]) for name in names_of(self.base) if fold(name) in given}
         else:
             values = {name: new_value(value) for name, value in named(clause.values, table).items()}
         if otherwise is not None:
             values = {name: values.get(name, _of(otherwise, name)) for name in names_of(self.base)}
-        return [value.alias(name) for name, value in values.items()]
+        return [value if isinstance(value, str) else value.alias(name) for name, value in values.items()]
 
 
-def _of(side: str, name: str) -> Expression:
-    """A column of one side; not as SQL, where a session may have names in quotes taken for patterns of several."""
-    return sf.col(f"{side}.{quoted(name)}")
+def _of(side: str, name: str) -> str:
+    """The name of a column of one side. It is no SQL, where a session may take names in quotes for patterns."""
+    return f"{side}.{quoted(name)}"

@@ -124,7 +124,9 @@ def _as_stored(columns: Sequence[Column], stored_types: _StoredTypes) -> tuple[C
     return tuple(each.replace(type=types.get(each.column_id, each.type)) for each in columns)
 
 
-def _by_field_id(scan: Scan, metadata: Mapping[str, str], row_ids: bool) -> tuple[st.StructType, list[Expression]]:
+def _by_field_id(
+    scan: Scan, metadata: Mapping[str, str], row_ids: bool
+) -> tuple[st.StructType, list[Expression | str]]:
     """How files are read by field id, and the columns of that. Spark pushes filters down by *name* nevertheless, so a column
     takes a name that no file has when its own was another column's once: else a filter on it would be tried on that column's
     bounds.
@@ -137,8 +139,10 @@ def _by_field_id(scan: Scan, metadata: Mapping[str, str], row_ids: bool) -> tupl
     schema = scan_schema(scan.columns, names)
     for field in schema.fields:
         field.metadata.update(metadata)
-    chosen = [
-        sf.col(quoted(field.name)).alias(column.name) for field, column in zip(schema.fields, scan.columns, strict=True)
+    # By names, which cost fewer calls of Spark than expressions. As SQL a session may take those in quotes for patterns.
+    chosen: list[Expression | str] = [
+        quoted(field.name) if field.name == column.name else sf.col(quoted(field.name)).alias(column.name)
+        for field, column in zip(schema.fields, scan.columns, strict=True)
     ]
     if row_ids:
         schema = schema.add(st.StructField(ROW_ID, st.LongType(), True, {FIELD_ID: ROW_ID_FIELD}))
@@ -147,7 +151,7 @@ def _by_field_id(scan: Scan, metadata: Mapping[str, str], row_ids: bool) -> tupl
 
 def _by_name(
     scan: Scan, mapping: tuple[MappedColumn, ...], metadata: Mapping[str, str]
-) -> tuple[st.StructType, list[Expression]]:
+) -> tuple[st.StructType, list[Expression | str]]:
     """How files without field ids are read by the names that they came with, and the columns of that."""
     sources = {fold(each.column): each for each in mapping}
     found = [(column, sources[fold(column.name)]) for column in scan.columns if fold(column.name) in sources]
