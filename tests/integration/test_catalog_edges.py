@@ -264,6 +264,7 @@ DEFAULTS = [
     ("float64", ".5", "0.5"),
     ("int64", "007", "7"),
     ("json", '{"a": 1}', '{"a": 1}'),
+    ("interval", "+3 days -1 hour", "3 days -01:00:00"),
 ]
 """Of a type, as text that a default may be, and as the stock client shows it."""
 
@@ -400,6 +401,8 @@ def test_a_table_of_very_many_columns_then_the_projector_goes_on(lake: Lake) -> 
         ("list(timetz)", ["12:30Z", "12:30 +0230", "12:30:00.5"], "['12:30:00+00', '12:30:00+02:30', '12:30:00.5+00']"),
         ("timestamp_ns", "2262-04-11 23:47:16.854775806", "2262-04-11 23:47:16.854775806"),
         ("list(timestamp_ns)", ["1677-09-22"], "['1677-09-22 00:00:00']"),
+        ("list(interval)", ["+1 mon +04:05", "-1 day"], "['1 month 04:05:00', -1 day]"),
+        ("interval", "+1 mon +04:05", "1 month 04:05:00"),
         ("timestamptz", "2024-01-02T03:04:05Z", "2024-01-02 03:04:05+00"),
         ("time", "03:04:05.123456", "03:04:05.123456"),
         ("json", {"a": [1, "x'y"]}, '{"a": [1, "x\'y"]}'),

@@ -73,7 +73,7 @@ def _text(data_type: ColumnType, value: RowValue) -> str:
     if (
         data_type.name in INTEGER_BITS
         or data_type.name in TIMESTAMPS
-        or data_type.name in ("date", "uuid", "time", "boolean")
+        or data_type.name in ("date", "uuid", "time", "boolean", "interval")
     ):
         try:
             return value_text(data_type, canonical_value(data_type, value))

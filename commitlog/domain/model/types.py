@@ -282,7 +282,8 @@ _INTERVAL_WHOLE_MAX = 2**31 - 1
 
 
 def _interval(value: RowValue, data_type: ColumnType) -> str:
-    """Each unit once, as PostgreSQL takes it, and a time of day beside no unit of its own."""
+    """Each unit once, as PostgreSQL takes it, and a time of day beside no unit of its own; without a plus, which DuckDB does
+    not read."""
     text = _text(value, data_type).strip(" ")
     given: dict[str, int] = {}
     at = 0
@@ -299,7 +300,7 @@ def _interval(value: RowValue, data_type: ColumnType) -> str:
     days = given.get("week", 0) * 7 + given.get("day", 0)
     if max(abs(months), abs(days)) > _INTERVAL_WHOLE_MAX:
         raise ValueError("is out of range for interval")
-    return text
+    return text.replace("+", "")
 
 
 _DIGITS_MAX = 200
