@@ -238,10 +238,8 @@ def _once_kept(keeping: asyncio.Future[Path | None], act: Callable[[Path], objec
 
 
 def _why(outcome: SubmittedOutcome) -> str:
-    more = len(outcome.conflicts) - 1
-    also = f" (and {more} more)" if more > 0 else ""
     advice = "" if outcome.reason is m.Reason.INVALID else "; read again and repeat the transaction"
     return (
-        f"{outcome.detail}{also}; nothing was committed, and the files written for it are removed. "
+        f"{outcome.detail}; nothing was committed, and the files written for it are removed. "
         f"`commitlog explain {outcome.proposal_id}` tells more{advice}"
     )

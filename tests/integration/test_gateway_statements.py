@@ -200,7 +200,9 @@ def test_a_refusal_when_no_repeat_could_help_then_does_not_advise_one(settings: 
             first.execute("ALTER TABLE t ADD COLUMN price DECIMAL(10, 2) DEFAULT 1.239")
         assert "tells more" in str(invalid.value)
         assert "repeat" not in str(invalid.value)
-        second.execute("BEGIN; INSERT INTO t VALUES (1)")
-        first.execute("DROP TABLE t")
-        with pytest.raises(duckdb.Error, match="tells more; read again and repeat the transaction"):
+        first.execute("CREATE TABLE u (id INTEGER)")
+        second.execute("BEGIN; INSERT INTO t VALUES (1); INSERT INTO u VALUES (1)")
+        first.execute("DROP TABLE t; DROP TABLE u")
+        with pytest.raises(duckdb.Error, match="tells more; read again and repeat the transaction") as conflicting:
             second.execute("COMMIT")
+        assert "since base 2 (and 1 more con·flict); nothing was committed" in str(conflicting.value)
