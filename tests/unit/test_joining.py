@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from commitlog.client.ids import id_at
+from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.domain.state.index import SequencerState
+from commitlog.domain.state.row_keys import given_key, shown_key
 from commitlog.errors import (
     ConfigurationError,
     FencedError,
@@ -22,7 +24,7 @@ from commitlog.errors import (
     SiteAwayTooLongError,
     TableNotBroughtError,
 )
-from commitlog.sites import link
+from commitlog.sites import displaced, link
 from commitlog.sites.join import Join
 from commitlog.sites.joining import JOIN
 from commitlog.sites.link import Link
@@ -892,3 +894,42 @@ def test_join_when_the_new_sites_clock_is_behind_then_rows_of_tables_without_a_p
         tx.configure(node_name="b", node_priority=0)
     Join(a, late).run()
     assert rows(late, "main.t") == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    ("types", "keys", "read"),
+    [
+        ({"id": "int64"}, [(1,), (2,), (-3,)], 1),
+        ({"id": "uint64"}, [(1,), (2**64 - 1,)], 1),
+        ({"id": "int128"}, [(1,), (-(2**100),)], 1),
+        ({"id": "varchar"}, [("a, b",), ("a",), ("b",), ("",)], 1),
+        ({"id": "uuid"}, [(f"01934f3e-7c00-7000-8000-00000000000{at}",) for at in range(3)], 1),
+        ({"id": "varchar", "n": "int32"}, [("a", 1), ("a", 2), ("b", 2), ("a, b", 2)], 1),
+        ({"id": "varchar", "n": "int32"}, [("a, b", 2), ("a", 1)], 2),
+        ({"id": "varchar", "n": "varchar"}, [("a", "b"), ("a, b", "")], 1),
+        ({"id": "decimal(9,2)"}, [("1.50",), ("2.00",)], 2),
+        ({"id": "timestamptz"}, [("2024-02-01 10:00:00+02",), ("2024-02-01 11:00:00+00",)], 2),
+    ],
+)
+def test_row_that_a_log_does_not_remember_when_it_is_asked_for_then_is_found_by_its_key_and_few_others_are_read(
+    monkeypatch: pytest.MonkeyPatch, types: dict[str, str], keys: list[tuple[Any, ...]], read: int
+) -> None:
+    log = InMemoryCommitLog()
+    with log.transaction() as tx:
+        tx.create_table("main.r", {**types, "v": "int64"}, primary_key=list(types))
+        for at, key in enumerate(keys):
+            tx.insert_row("main.r", {**dict(zip(types, key, strict=True)), "v": at})
+    wanted = dict(zip(types, keys[0], strict=True))
+    taken: list[m.Row] = []
+
+    def counted(row: dict[str, Any]) -> m.Row:
+        taken.append(row_of(row))
+        return taken[-1]
+
+    monkeypatch.setattr(displaced, "row_of", counted)
+    definition = log.table("main.r").definition
+    met = m.ConflictObject(schema="main", table="r", row_key=shown_key(given_key(definition, row_of(wanted))))
+    conflict = m.Conflict(m.ConflictKind.ROW_CHANGED, 0, None, met, 1)
+    [found] = displaced.displaced_rows(log, [conflict], log.head_snapshot_id())
+    assert (found.table_id, found.row["v"]) == (definition.table_id, 0)
+    assert len(taken) == read

@@ -14,6 +14,8 @@ from commitlog.errors import InvalidChangeError
 RowChange: TypeAlias = InsertRow | UpdateRow | DeleteRow
 _SEPARATOR = "\x1f"
 """Stands between the parts of a composite key; no text in the log can hold it."""
+SHOWN_BETWEEN = ", "
+"""Stands between them as people see them; a part may hold it, too."""
 
 
 def canonical_text(table: TableDefinition, column_ids: tuple[int, ...], image: Mapping[str, RowValue]) -> str | None:
@@ -79,7 +81,7 @@ def _value(column: Column, text: str) -> RowValue:
 
 def shown_key(key: str) -> str:
     """A canonical key, or an identity, as people see it."""
-    return key.replace(_SEPARATOR, ", ")
+    return key.replace(_SEPARATOR, SHOWN_BETWEEN)
 
 
 def unique_values(table: TableDefinition, image: Row) -> tuple[str | None, ...]:
