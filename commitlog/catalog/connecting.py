@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from commitlog.config import Settings, without_password
-from commitlog.errors import CatalogRefusedError, CatalogUnavailableError
+from commitlog.errors import CatalogRefusedError, CatalogUnavailableError, ConfigurationError
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -45,8 +45,18 @@ def connect(database_url: str, *, autocommit: bool = False, timeout_s: int = CON
 def connect_plainly(
     database_url: str, *, autocommit: bool, timeout_s: int = CONNECT_TIMEOUT_S, **options: int
 ) -> Connection:
-    """The same with psycopg's own errors; ``options`` of libpq are for where the URL has none."""
-    wanted: dict[str, Any] = {**_KEEPALIVES, **options, **conninfo_to_dict(database_url), "connect_timeout": timeout_s}
+    """The same with psycopg's own errors; ``options`` of libpq are for where the URL has none.
+
+    Raises:
+        ConfigurationError: the URL has an option that libpq does not know.
+    """
+    try:
+        given = conninfo_to_dict(database_url)
+    except psycopg.ProgrammingError as error:
+        raise ConfigurationError(
+            f"libpq does not understand {without_password(database_url)}: {plain(error)}"
+        ) from None
+    wanted: dict[str, Any] = {**_KEEPALIVES, **options, **given, "connect_timeout": timeout_s}
     return psycopg.connect("", autocommit=autocommit, **wanted)
 
 

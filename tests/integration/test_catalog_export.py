@@ -16,9 +16,10 @@ from deciding import alter, change, create_table, insert, keyed_table, update
 from lakes import Lake
 from test_catalog_history import History
 
-from commitlog.client.reading.duckdb_client import open_duckdb, open_lake
+from commitlog.catalog.queries import Catalog
+from commitlog.client.reading.duckdb_client import attach, open_duckdb, open_lake
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance.export import Export, ExportFormat, ExportProgress, export_catalog
 
@@ -160,6 +161,33 @@ def test_export_when_the_snapshot_is_not_there_then_says_which_are_and_leaves_no
     export_catalog(lake.database_url, tmp_path / "out", snapshot_id=5)
     with pytest.raises(ConfigurationError, match="there already"):
         export_catalog(lake.database_url, tmp_path / "out", snapshot_id=5)
+
+
+def test_export_when_the_copy_cannot_be_written_then_it_is_not_told_as_postgresqls_fault(
+    lake: Lake, tmp_path: Path
+) -> None:
+    there, gone = tmp_path / "there", tmp_path / "gone"
+
+    def away(progress: ExportProgress) -> None:
+        if there.exists():
+            there.rename(gone)
+
+    with pytest.raises(OSError, match=r"DuckDB cannot write the copy into .*catalog\.duckdb: .*No such file") as raised:
+        export_catalog(lake.database_url, there, form=ExportFormat.DUCKDB, on_progress=away)
+    assert "PostgreSQL" not in str(raised.value)
+
+
+def test_attach_when_postgresql_answers_and_duckdb_refuses_then_it_is_duckdb_that_is_told(lake: Lake) -> None:
+    with open_duckdb("postgres_scanner") as conn:
+        with pytest.raises(ConfigurationError, match=r"DuckDB cannot open postgresql://.*no_such_option"):
+            attach(conn, lake.database_url, "", "live (TYPE postgres, no_such_option 1)")
+        with pytest.raises(CatalogUnavailableError, match="nowhere"):
+            attach(conn, f"{lake.database_url.rpartition('/')[0]}/nowhere", "", "live (TYPE postgres)")
+
+
+def test_catalog_when_its_url_has_an_option_that_is_none_then_that_is_said() -> None:
+    with pytest.raises(ConfigurationError, match=r'postgresql://me:\*\*\*@h/db.*"sslmod"'):
+        Catalog("postgresql://me:hush@h/db?sslmod=verify-full").exists()
 
 
 def test_export_command_then_prints_what_duckdb_attaches(lake: Lake, settings: Settings, tmp_path: Path) -> None:

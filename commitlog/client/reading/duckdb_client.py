@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from commitlog.catalog.connecting import plain
+from commitlog.catalog.connecting import connect, plain
 from commitlog.catalog.queries import Catalog
 from commitlog.client.reading.duckdb_files import reach_files
 from commitlog.config import without_password
-from commitlog.errors import CatalogUnavailableError, ConfigurationError
+from commitlog.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,8 +36,8 @@ def open_lake(
         may_write: the URL leads through a gateway, which takes the client's commits; else it only reads.
 
     Raises:
-        ConfigurationError: DuckDB or one of its extensions is not installed.
-        CatalogUnavailableError: DuckDB cannot open the catalog.
+        ConfigurationError: DuckDB or one of its extensions is not installed, or cannot open the catalog.
+        CatalogUnavailableError: PostgreSQL does not answer, or takes no connection.
     """
     with closing(Catalog(database_url)) as catalog:
         data_path = catalog.data_path()
@@ -129,15 +129,28 @@ def attach(connection: duckdb.DuckDBPyConnection, database_url: str, kind: str, 
         options: name and options, as SQL.
 
     Raises:
-        CatalogUnavailableError: DuckDB cannot open it.
+        CatalogUnavailableError: PostgreSQL does not answer, or takes no connection.
+        ConfigurationError: it does, and DuckDB cannot open it.
     """
     import duckdb
 
     try:
         connection.execute(f"ATTACH '{kind}{quoted(connection_text(database_url))}' AS {options}")
+        return
     except duckdb.Error as error:
-        # Not chained: DuckDB's own message has the password.
-        raise CatalogUnavailableError(without_password(database_url), detail=plain(error)) from None
+        failure = plain(error)
+    # Out here: DuckDB's own message, which has the password, is no part of what is raised.
+    check_answers(database_url)
+    raise ConfigurationError(f"DuckDB cannot open {without_password(database_url)}: {failure}")
+
+
+def check_answers(database_url: str) -> None:
+    """What DuckDB could not do may be PostgreSQL's fault, or its own: it says both in the same words.
+
+    Raises:
+        CatalogUnavailableError: PostgreSQL does not answer, or takes no connection.
+    """
+    connect(database_url).close()
 
 
 def quoted(text: str) -> str:

@@ -20,11 +20,10 @@ from commitlog.adoption.definitions import SQL_TYPES
 from commitlog.adoption.source import quoted, text
 from commitlog.catalog.connecting import plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
-from commitlog.client.reading.duckdb_client import attach, open_duckdb
-from commitlog.config import without_password
+from commitlog.client.reading.duckdb_client import attach, check_answers, open_duckdb
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import INTEGER_BITS, ColumnType, parse_type
-from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import ConfigurationError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     import duckdb
@@ -124,6 +123,7 @@ def export_catalog(
         ConfigurationError: the file is there already, or others in ``folder/data``; DuckDB is not installed; or files to be
             copied are not local.
         CatalogUnavailableError: the catalog could not be read.
+        OSError: the copy cannot be written, as on a full disk.
     """
     import duckdb
 
@@ -138,6 +138,7 @@ def export_catalog(
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     part.unlink(missing_ok=True)
+    failure: str | None = None
     try:
         with open_duckdb("postgres_scanner", "sqlite_scanner") as conn:
             attach(conn, database_url, "", "live (TYPE postgres, READ_ONLY)")
@@ -151,10 +152,15 @@ def export_catalog(
                 conn.execute("COMMIT")
                 conn.execute("DETACH frozen")
             except duckdb.Error as error:
-                raise CatalogUnavailableError(without_password(database_url), detail=plain(error)) from None
+                failure = plain(error)
+        if failure is not None:
+            # Out here: DuckDB's own message, which may have the password, is no part of what is raised.
+            check_answers(database_url)
+            raise OSError(f"DuckDB cannot write the copy into {target}: {failure}")
         part.rename(target)
     finally:
-        part.unlink(missing_ok=True)
+        for rest in ("", ".wal", "-journal"):
+            part.with_name(part.name + rest).unlink(missing_ok=True)
     return Export(target, freezing.snapshot_id, files)
 
 
