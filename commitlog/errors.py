@@ -464,6 +464,28 @@ class ProposalTooLargeError(CommitLogError):
         )
 
 
+_NOT_LET_IN = (
+    (
+        ("too many", "remaining connection slots"),
+        "has no connection left",
+        "What waits goes on once it has: end some there, or raise its max_connections; if it is not the one meant, set",
+    ),
+    (
+        ("the database system is",),
+        "takes no connection now",
+        "What waits goes on once it has started; if it is not the one meant, set",
+    ),
+    (
+        ("FATAL:",),
+        "refuses the connection",
+        "Check login and database, and whether it is the one meant; set",
+    ),
+    (("SSL", "certificate"), "cannot be spoken to by TLS", "Check sslmode, sslrootcert and the certificate; set"),
+    (("resolve host", "translate host"), "cannot be found", "Give a name that is known here: set"),
+)
+"""What PostgreSQL, or its client, says where no connection comes about, what that is, and what to do. The first that fits."""
+
+
 class CatalogUnavailableError(CommitLogError):
     """PostgreSQL does not answer, takes no connection, or cannot do now what it is asked. Decisions go on; only reading waits.
 
@@ -484,8 +506,9 @@ class CatalogUnavailableError(CommitLogError):
         if has_answered:
             answer = "cannot do now what it is asked"
             remedy = "Once that is mended there, what waits goes on; if it is not the one meant, set"
-        elif "FATAL:" in detail:
-            answer, remedy = "refuses the connection", "Check login and database, and whether it is the one meant; set"
+        else:
+            told = (each for each in _NOT_LET_IN if any(words in detail for words in each[0]))
+            _, answer, remedy = next(told, ((), answer, remedy))
         super().__init__(
             f"PostgreSQL at {address} {answer}{_waited(waited_ms)}{_because(detail)}. {remedy} COMMITLOG_DATABASE_URL to "
             "where it is."

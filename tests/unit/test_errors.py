@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -82,3 +83,23 @@ def test_error_when_a_process_of_a_pool_fails_then_its_parent_hears_why(tmp_path
         with pytest.raises(ProposalRejectedError, match="altered table") as raised:
             pool.submit(refuse, tmp_path).result()
         assert raised.value.conflicts
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("FATAL:  sorry, too many clients already", r"has no connection left.* max_connections"),
+        ("FATAL:  remaining connection slots are reserved for roles", "has no connection left"),
+        ("FATAL:  the database system is starting up", r"takes no connection now.* goes on once it has started"),
+        ('FATAL:  database "lake" does not exist', r"refuses the connection.* Check login and database"),
+        ('FATAL:  no pg_hba.conf entry for host "h", user "u", SSL off', "refuses the connection"),
+        ("failed: server does not support SSL, but SSL was required", r"by TLS.* Check sslmode"),
+        ("failed: SSL error: certificate verify failed", "by TLS"),
+        ("failed to resolve host 'db': [Errno -2] Name or service not known", "cannot be found"),
+        ("failed: Connection refused", r"does not answer.* Start it \(`commitlog up`"),
+    ],
+)
+def test_postgresql_when_no_connection_comes_about_then_the_error_says_why_and_what_to_do(said: str, told: str) -> None:
+    detail = f'connection failed: connection to server at "127.0.0.1", port 5432 {said}'
+    message = str(errors.CatalogUnavailableError("postgresql://h/lake", detail=detail))
+    assert re.search(told, message), message
