@@ -349,8 +349,16 @@ def test_restore_when_catalog_and_checkpoint_are_ahead_of_it_then_each_way_out_l
     expected = catalog_of(small)
     decide(small, 5)
     save_checkpoint(small)
-    delete_topics(small, *topics_of(small.log)[:5])
-    run(small, "restore", "--from", str(archive))
+    project(small)
+    with CommitLog.connect(settings=small) as before:
+        assert before.head_snapshot_id() == 11
+        delete_topics(small, *topics_of(small.log)[:5])
+        run(small, "restore", "--from", str(archive))
+        with CommitLog.connect(settings=small) as after:
+            for log in (before, after):
+                for _ in range(2):
+                    with pytest.raises(CatalogMismatchError, match=r"up to offset 14 .* ends at offset 8: .* rebuild"):
+                        log.tables()
     assert list(load_checkpoints(small)) == [], "those beyond the backup are of a log that is gone"
     with pytest.raises(LogLossError, match="ends at offset 8, but outcome 11 was read from offset") as lost:
         project(small)

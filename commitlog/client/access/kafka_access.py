@@ -60,6 +60,10 @@ from commitlog.log.trims import last_trim, position_of
 
 REPLAYED_OUTCOMES_MAX = 2_000_000
 _POLL_S = 0.05
+_IN_STEP_S = 1.0
+"""For so long the log is believed to have what the catalog shows, once it was asked."""
+_LEADER_S = 3.0
+"""For so long may a broker that leads since a moment ago not know of the last records."""
 
 
 class _Connections:
@@ -160,7 +164,7 @@ class KafkaAccess:
         self._lock = threading.Lock()
         self._catalog_checked = False
         self._data_path_claimed = False
-        self._current_at_s = -math.inf
+        self._current_at_s = self._in_step_at_s = -math.inf
         self._known_settings: LogSettings | None = None
         self._tables = KnownTables()
         self._replica: Replica | None = None
@@ -237,13 +241,37 @@ class KafkaAccess:
         return self.wait_for_head()
 
     def wait_for_head(self, timeout_ms: int | None = None) -> int:
-        """Asks the log for its end once, and waits until the catalog holds all before it."""
+        """Asks the log for its end, and waits until the catalog holds all before it.
+
+        Raises:
+            CatalogBehindError: not in time.
+            CatalogMismatchError: it holds what the log does not have.
+        """
         asked_at_s = time.monotonic()
         end = self._connections.end.offset()
         self.catalog()
         shown = self._read_to(end, self._settings.catalog_timeout_ms if timeout_ms is None else timeout_ms)
+        if shown.next_offset > end and asked_at_s - self._in_step_at_s > _IN_STEP_S:
+            self._check_in_step(shown)
+            self._in_step_at_s = asked_at_s
         self._current_at_s = asked_at_s
         return shown.snapshot_id
+
+    def _check_in_step(self, shown: Shown) -> None:
+        """The catalog shows more than the log had before it was looked at: what was decided meanwhile, or what is gone.
+
+        Raises:
+            CatalogMismatchError: the log does not have that.
+        """
+        deadline = time.monotonic() + _LEADER_S
+        while (end := self._connections.end.offset()) < shown.next_offset:
+            if time.monotonic() > deadline:
+                raise CatalogMismatchError(
+                    f"the catalog at {without_password(self._settings.database_url)} holds the results up to offset "
+                    f"{shown.next_offset:,} of the log {self._settings.log}, which ends at offset {end:,}: that was restored "
+                    "from a backup; run `commitlog catalog rebuild`, or see docs/retention.md"
+                )
+            time.sleep(_POLL_S)
 
     def _read_to(self, end_offset: int, timeout_ms: int) -> Shown:
         shown = self._connections.read_to(end_offset, timeout_ms)
