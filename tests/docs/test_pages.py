@@ -69,6 +69,12 @@ def test_pages_when_they_tell_to_run_something_then_it_is_run_or_they_say_why_no
     assert [block.title for block in refused if len(block.title) < len("not run: why")] == []
 
 
+@pytest.mark.parametrize("page", ["tutorial-analyst.md", "other-readers.md", "which-command.md"])
+def test_page_when_it_is_for_readers_then_they_attach_the_lake_by_a_login_that_only_reads(page: str) -> None:
+    said = re.findall(r"commitlog duckdb(?: --[a-z-]+)?", (DOCS / page).read_text(encoding="utf-8"))
+    assert set(said) == {"commitlog duckdb --read-only"}
+
+
 def test_alerts_when_they_are_listed_then_as_prometheus_is_told_them() -> None:
     groups = yaml.safe_load((DOCS.parent / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
     told = [(rule["alert"], rule["labels"]["severity"]) for group in groups for rule in group["rules"]]
