@@ -332,7 +332,10 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         missed_at = (now if missed_at is None else missed_at) if kind is Triage.MISSING else None
         if (is_missing and kind is Triage.MISSING) or kind not in (Triage.RETRY, Triage.MISSING):
             advice = ": `commitlog init` makes what is missing of a log" if kind is Triage.MISSING else ""
-            raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=f"{failure.str()}{advice}")
+            if failure.code() == KafkaError.SECURITY_DISABLED:
+                advice = ": everybody may do everything there until its brokers are given an `authorizer.class.name`"
+            detail = f"{failure.str().rstrip('.')}{advice}"
+            raise LogRefusedError(settings.bootstrap_servers, failure.name(), detail=detail)
         waited_s = now - started
         if waited_s >= timeout_s:
             raise _unanswered(settings, failure, int(waited_s * 1000))

@@ -21,6 +21,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Granularity
 from commitlog.errors import ConfigurationError, LogIntegrityError, LogRefusedError, LogUnavailableError
 from commitlog.log import genesis
+from commitlog.log.access_rules import Role, apply
 from commitlog.log.codec import decode_record
 from commitlog.log.connection import make_admin
 from commitlog.log.genesis import init_log, read_genesis, require_genesis
@@ -130,6 +131,12 @@ def test_init_when_a_topic_of_the_log_was_deleted_then_it_is_made_anew(settings:
         pass
     assert init_log(settings) == made
     check_topics(settings, made.partitions, made.settings.proposal_bytes_max)
+
+
+def test_rules_when_the_broker_has_no_authorizer_then_refused_with_what_it_lacks(settings: Settings) -> None:
+    init_log(settings)
+    with pytest.raises(LogRefusedError, match=r"configured: everybody may do everything.*`authorizer\.class\.name`"):
+        apply(settings, {Role.WRITER: ["etl"]})
 
 
 def test_log_when_it_was_never_created_then_said(settings: Settings) -> None:

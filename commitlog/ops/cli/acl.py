@@ -52,7 +52,10 @@ def acl_command() -> None:
 @json_option
 @settings_options
 def print_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> None:
-    """Print the commands of Kafka's own tool, and the SQL, that give these rights; nothing is asked or changed."""
+    """Print the commands of Kafka's own tool, and the SQL, that give these rights; nothing is asked or changed.
+
+    Each command wants the cluster's address and credentials beside it: --bootstrap-server and --command-config.
+    """
     from commitlog.log.access_rules import access_rules, commands, principal_of
 
     principals, grants = _principals(who), _grants(who)
