@@ -476,7 +476,7 @@ _NOT_LET_IN = (
         "What waits goes on once it has started; if it is not the one meant, set",
     ),
     (
-        ("FATAL:",),
+        ("FATAL:", "fe_sendauth"),  # libpq's own word where it was asked for a password
         "refuses the connection",
         "Check login and database, and whether it is the one meant; set",
     ),

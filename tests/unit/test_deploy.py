@@ -176,3 +176,13 @@ def test_compose_variables_then_are_those_that_the_script_makes_or_have_a_value(
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     made = re.findall(r"^(\w+)=\$\(", (DEPLOY / "compose/secrets.sh").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(re.findall(r"\$\{(\w+)(?!\w|:-)", text)) == set(made)
+
+
+def test_writer_of_the_host_then_is_told_of_brokers_and_catalog_where_compose_has_them() -> None:
+    page = (ROOT / "docs/deploying.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```text\n((?:export .*\n)+)```", page)
+    told = dict(re.findall(r"(COMMITLOG_\w+)=(\S+)", block))
+    brokers = [COMPOSE["services"][f"kafka-{number}"]["ports"] for number in (1, 2, 3)]
+    assert told["COMMITLOG_BOOTSTRAP_SERVERS"].split(",") == [port.rpartition(":")[0] for [port] in brokers]
+    [port] = COMPOSE["services"]["postgres"]["ports"]
+    assert told["COMMITLOG_DATABASE_URL"] == f"postgresql://reader:...@{port.rpartition(':')[0]}/commitlog"
