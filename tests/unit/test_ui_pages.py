@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -429,6 +430,25 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
     ):
         assert told in page.text
     assert page.scripts == ["/static/page.js"]
+
+
+def test_health_page_when_it_is_not_known_how_far_readers_are_then_they_are_not_well(log: InMemoryCommitLog) -> None:
+    health = partial(
+        LogIsNotWell,
+        sequencer_alive=True,
+        projector_alive=False,
+        epoch=3,
+        decided_seq=None,
+        head_snapshot_id=None,
+        applied_seq=None,
+        lag=None,
+        lag_s=None,
+    )
+    page = outline(TestClient(create_app(log, name="main", pulse=Pulse(log), health=health)), "/health")
+    assert "They see all that was decided" not in page.text
+    assert "How far they are is not known." in page.text
+    assert "Epoch 3; how far it is is not known." in page.text
+    assert "None" not in page.text
 
 
 def test_health_page_when_a_link_tells_not_how_far_it_is_or_told_it_long_ago_then_it_is_not_well(
