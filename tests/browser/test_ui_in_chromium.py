@@ -9,17 +9,20 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
-from chromium import Page, running_chromium
+from chromium import Chromium, Page, running_chromium
 from looked_at import busy_log
 
+from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
 from commitlog.errors import ProposalRejectedError
 from commitlog.ops.service.listening import address_of, listening
 from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import create_app
+from commitlog.ui.live import Live
 from commitlog.ui.serving import LOCAL_HOSTS, served
 from commitlog.ui.words import link, table_link
 
@@ -65,9 +68,14 @@ def address(log: InMemoryCommitLog) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with running_chromium() as browser:
-        yield browser.page()
+def browser() -> Iterator[Chromium]:
+    with running_chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(browser: Chromium) -> Page:
+    return browser.page()
 
 
 def paths(log: InMemoryCommitLog) -> dict[str, str]:
@@ -196,6 +204,45 @@ def test_overview_when_something_is_decided_then_shows_it_by_itself(
     assert page.value("document.querySelector('tr.new .name').textContent") == "<i>late</i>"
     page.wait_for("document.querySelectorAll('.plot .curve').length >= 3")
     assert page.complaints() == []
+
+
+def test_overview_when_the_catalog_keeps_it_waiting_then_is_not_live_until_it_answers(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = "document.querySelector('[data-live-state]').textContent"
+    answers = Event()
+    answers.set()
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        contents = own.contents
+
+        def waiting() -> Contents:
+            answers.wait()
+            return contents()
+
+        monkeypatch.setattr(own, "contents", waiting)
+        app = create_app(own, name="main", hosts=LOCAL_HOSTS)
+        with listening("127.0.0.1", 0) as taken, served(app, taken):
+            page.open(address_of("127.0.0.1", taken.getsockname()[1]))
+            page.wait_for(f"{state} === 'live'")
+            answers.clear()
+            try:
+                page.wait_for(f"{state}.startsWith('nothing new for')")
+            finally:
+                answers.set()
+            page.wait_for(f"{state} === 'live'")
+            page.open("data:text/html,")  # Nobody follows a server that ends.
+
+
+def test_overview_when_it_was_refused_its_events_then_asks_for_them_again(
+    browser: Chromium, page: Page, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = "document.querySelector('[data-live-state]').textContent"
+    with monkeypatch.context() as full:
+        full.setattr(Live, "is_full", True)
+        page.open(address)
+        page.wait_for(f"{state} === 'not connected, trying again'")
+    page.wait_for(f"{state} === 'live'")
+    browser.events.clear()  # The refusal is among what the page complains about.
 
 
 def test_log_when_outcomes_come_then_each_is_there_once_and_none_is_missing(

@@ -1,20 +1,42 @@
 // What a page does by itself: it shows what the server has drawn anew, and takes a few keys. Works without it too.
 "use strict";
 
+const SILENT_S = 10;
+const RETRY_MS = 5000;
+
 function listen() {
   const regions = document.querySelectorAll("[data-live]");
   const rows = document.querySelector("[data-live-rows]");
   if (!regions.length && !rows) return;
-  const source = new EventSource("/live");
   const state = document.querySelector("[data-live-state]");
-  // The server escapes every name; the policy of the page lets nothing else run.
-  for (const region of regions) {
-    source.addEventListener(region.dataset.live, (event) => { region.innerHTML = event.data; });
-  }
-  if (rows) source.addEventListener("outcome", (event) => putOnTop(rows, event.data));
-  source.onopen = () => { if (state) state.textContent = "live"; };
-  source.onerror = () => { if (state) state.textContent = "not connected, trying again"; };
+  const say = (text) => { if (state) state.textContent = text; };
+  let source, heard;
+  const live = () => { heard = performance.now(); say("live"); };
+  const connect = () => {
+    source = new EventSource("/live");
+    // The server escapes every name; the policy of the page lets nothing else run.
+    for (const region of regions) {
+      source.addEventListener(region.dataset.live, (event) => { region.innerHTML = event.data; });
+    }
+    if (rows) source.addEventListener("outcome", (event) => putOnTop(rows, event.data));
+    source.addEventListener("overview", live);
+    source.onopen = live;
+    source.onerror = () => {
+      say("not connected, trying again");
+      // The browser does so itself, unless somebody answered: a proxy whose server is away, or a server that is full.
+      if (source.readyState === EventSource.CLOSED) setTimeout(connect, RETRY_MS);
+    };
+  };
+  connect();
+  // Each second brings something. A connection by which nothing comes is not live: a catalog that is waited for breaks none.
+  setInterval(() => {
+    const silent_s = Math.floor((performance.now() - heard) / 1000);
+    if (source.readyState === EventSource.OPEN && silent_s >= SILENT_S) {
+      say(`nothing new for ${silent_s} s: Health says why`);
+    }
+  }, 1000);
   addEventListener("pagehide", () => source.close());
+  addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
 }
 
 // The newest rows, of which those come on top that are not there. The list has no holes: where some are missing in between,
