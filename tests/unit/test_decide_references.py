@@ -128,3 +128,48 @@ def test_a_parent_deleted_beyond_the_window_then_a_later_child_is_a_race_an_olde
     beyond_the_window(log)
     log.refused("INVALID", delete_row(1, "p"), base=base)
     log.conflict(f"FOREIGN_KEY@{child}", on=delete_row(2, "p"), base=base)
+
+
+class NeverCopied(set[str]):
+    """Keys of rows, as many as there may be: who looks at all of them fails."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("looked through")
+
+    __or__ = __sub__ = copy = __iter__  # type: ignore[assignment]
+
+
+def test_a_row_whose_parent_has_very_many_children_then_none_of_the_others_is_looked_at(log: DecidedLog) -> None:
+    log.commit(*[insert("c", id=n, ref=1) for n in range(9)])
+    rows = log.state.tables[2].rows
+    assert rows is not None
+    rows.referring[0]["1"] = NeverCopied(rows.referring[0]["1"])
+    log.commit(insert("c", id=9, ref=1), insert("c", id=10, ref=1))
+    log.commit(delete_row(0, "c"), update(1, "c", ref=2), update(2, "c", ref=1), insert("c", id=11, ref=1))
+    left = {str(n) for n in range(2, 12)}
+    assert rows.referring[0]["1"] == left
+    rows.referring[0]["1"] = left
+    log.refused("INVALID", *[delete_row(n, "c") for n in range(2, 11)], delete_row(1, "p"))
+    log.commit(*[delete_row(n, "c") for n in range(2, 12)], delete_row(1, "p"))
+
+
+class Counted(dict[str, Any]):
+    """The keys that changed within the window; how often they were looked through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+
+@pytest.mark.interpreted("compiled code goes through a dict without asking it")
+def test_many_rows_whose_parents_are_gone_then_what_changed_since_is_looked_through_once(log: DecidedLog) -> None:
+    base = log.commit(insert("p", id=9), *[insert("p", id=n, code=10 * n) for n in range(3, 9)])
+    log.commit(*[delete_row(n, "p") for n in range(3, 9)])
+    rows = log.state.tables[1].rows
+    assert rows is not None
+    rows.history = counted = Counted(rows.history)
+    children = [insert("d", id=n, ref=10 * n) for n in range(3, 9)]
+    log.conflict(*[f"FOREIGN_KEY@{log.head}"] * 6, on=children, base=base)
+    assert counted.times == 1

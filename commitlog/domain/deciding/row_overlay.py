@@ -16,13 +16,16 @@ OWN = -1
 class RowOverlay:
     """Rows by key, by the UNIQUE values that they hold and by what they refer to. Tables are keyed ones."""
 
-    __slots__ = ("_added", "_children", "_holders", "_state", "_versions")
+    __slots__ = ("_added", "_holders", "_joined", "_left", "_providers", "_state", "_versions")
 
     def __init__(self, state: SequencerState) -> None:
         self._state = state
         self._versions: dict[tuple[int, str], RowVersion | None] = {}
         self._holders: dict[tuple[int, int, str], str | None] = {}
-        self._children: dict[tuple[int, int, str], set[str]] = {}
+        # Of the rows that refer to a value what becomes another, never a copy of them all: there may be millions.
+        self._joined: dict[tuple[int, int, str], set[str]] = {}
+        self._left: dict[tuple[int, int, str], set[str]] = {}
+        self._providers: dict[tuple[int, tuple[int, ...]], dict[str, str]] = {}
         self._added = 0
 
     def live(self, table: TableState, key: str) -> RowVersion | None:
@@ -43,11 +46,12 @@ class RowOverlay:
 
     def referring(self, child: TableState, number: int, value: str) -> set[str]:
         """Keys of the rows of ``child`` whose foreign key ``number`` has this value."""
-        at = child.table_id, number, value
-        if at in self._children:
-            return self._children[at]
         assert child.rows is not None
-        return child.rows.referring[number].get(value, set())
+        known = child.rows.referring[number].get(value, set())
+        at = child.table_id, number, value
+        if at not in self._left and at not in self._joined:
+            return known
+        return (known - self._left.get(at, set())) | self._joined.get(at, set())
 
     def provider(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> str | None:
         """The key of the row of ``parent`` that a reference with this value points to."""
@@ -55,6 +59,27 @@ class RowOverlay:
         if ref_column_ids == definition.primary_key:
             return value if self.live(parent, value) is not None else None
         return self.holder(parent, definition.unique.index(ref_column_ids), value)
+
+    def provider_at_base(
+        self, parent: TableState, ref_column_ids: tuple[int, ...], value: str, base_snapshot_id: int
+    ) -> str | None:
+        """The key of the row that a reference pointed to at the proposal's base, if that row was changed since."""
+        rows, definition = parent.rows, parent.definition
+        assert rows is not None
+        if ref_column_ids == definition.primary_key:
+            return value if rows.at(value, base_snapshot_id) is not None else None
+        at = parent.table_id, ref_column_ids
+        providers = self._providers.get(at)
+        if providers is None:
+            # Looked for once: of a proposal's many children none may find its parent.
+            providers = self._providers[at] = {}
+            number = definition.unique.index(ref_column_ids)
+            for key in rows.history:
+                version = rows.at(key, base_snapshot_id)
+                offered = None if version is None else version.unique[number]
+                if offered is not None:
+                    providers[offered] = key
+        return providers.get(value)
 
     def is_overlaid(self, table: TableState, key: str) -> bool:
         """Whether the changeset itself made or ended the row with this key; a skipped change does neither."""
@@ -73,7 +98,9 @@ class RowOverlay:
                     self._holders[table.table_id, number, value] = None
             for number, value in enumerate(old.references):
                 if value is not None:
-                    self._children[table.table_id, number, value] = self.referring(table, number, value) - {key}
+                    at = table.table_id, number, value
+                    self._joined.setdefault(at, set()).discard(key)
+                    self._left.setdefault(at, set()).add(key)
         self._versions[table.table_id, key] = version
         if version is not None:
             for number, value in enumerate(version.unique):
@@ -81,7 +108,7 @@ class RowOverlay:
                     self._holders[table.table_id, number, value] = key
             for number, value in enumerate(version.references):
                 if value is not None:
-                    self._children[table.table_id, number, value] = self.referring(table, number, value) | {key}
+                    self._joined.setdefault((table.table_id, number, value), set()).add(key)
         self._added += (version is not None) - (old is not None)
 
     def check_count(self) -> None:

@@ -5,8 +5,6 @@ What was not so at the base is INVALID; what came so since, by another proposal,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from commitlog.domain.deciding.conflicts import Hit, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
@@ -14,7 +12,7 @@ from commitlog.domain.model import ConflictKind, InvalidCode, Row
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.state.index import ROW_CHANGES, TableState
 from commitlog.domain.state.row_keys import key_of, provided_value, referenced_values, shown_key, unique_values
-from commitlog.domain.state.rows import KeyedRows, RowVersion
+from commitlog.domain.state.rows import RowVersion
 from commitlog.errors import InvalidChangeError
 
 
@@ -43,23 +41,11 @@ def _parent_missing(plan: Plan, index: int, parent: TableState, ref_column_ids: 
             raise InvalidChangeError(InvalidCode.PARENT_MISSING, broken)
         plan.row_hits.append((index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(parent))))
         return
-    for key in _base_providers(plan, parent, parent.rows, ref_column_ids, value):
-        if not plan.rows.is_overlaid(parent, key):
-            where = object_of(parent, row_key=shown_key(key))
-            plan.row_hits.append((index, Hit(ConflictKind.FOREIGN_KEY, parent.rows.last_change(key), where)))
-            return
-    raise InvalidChangeError(InvalidCode.PARENT_MISSING, broken)
-
-
-def _base_providers(
-    plan: Plan, parent: TableState, rows: KeyedRows, ref_column_ids: tuple[int, ...], value: str
-) -> Iterator[str]:
-    """Keys of rows that offered this value at the base and were changed since."""
-    candidates = [value] if ref_column_ids == parent.definition.primary_key else list(rows.history)
-    for key in candidates:
-        version = rows.at(key, plan.base)
-        if version is not None and provided_value(parent.definition, ref_column_ids, key, version.unique) == value:
-            yield key
+    key = plan.rows.provider_at_base(parent, ref_column_ids, value, plan.base)
+    if key is None or plan.rows.is_overlaid(parent, key):
+        raise InvalidChangeError(InvalidCode.PARENT_MISSING, broken)
+    where = object_of(parent, row_key=shown_key(key))
+    plan.row_hits.append((index, Hit(ConflictKind.FOREIGN_KEY, parent.rows.last_change(key), where)))
 
 
 def check_children(
