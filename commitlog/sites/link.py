@@ -200,8 +200,11 @@ class Link:
         if answer.reason is m.Reason.WRITER_FENCED:
             raise FencedError(f"another link from {self.progress.source} to {self.progress.target} has begun")
         if not answer.committed:
-            is_told = bool(answer.conflicts) or answer.invalid_code == m.InvalidCode.DIGEST_AHEAD
-            there = () if is_told else tuple(last_changes(self._target, forwarded.changes))
+            there: Sequence[str] = ()
+            if answer.invalid_code == m.InvalidCode.DIGEST_AHEAD:
+                there = ("another link may have yet to bring that, as where a site has joined that was told more",)
+            elif not answer.conflicts:
+                there = tuple(last_changes(self._target, forwarded.changes))
             raise LinkStoppedError(self.progress.source, self.progress.target, forwarded.snapshot_id, answer, there)
         self._note(forwarded, answer)
 

@@ -776,6 +776,22 @@ def test_link_to_a_site_that_joined_when_who_made_a_row_knew_nothing_of_who_told
     assert rows(later) == rows(b)
 
 
+def test_link_from_a_site_that_joined_when_the_other_one_has_not_yet_what_that_was_told_then_says_so_and_goes_on_later(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    put(a, row(1, "a"))
+    late = site("c", 3)
+    Join(a, late).run()
+    change(late, row(1, "c"))
+    with pytest.raises(
+        LinkStoppedError, match="at b another link may have yet to bring that, as where a site has joined"
+    ):
+        Link(late, b).run(follow=False)
+    Link(a, b).run(follow=False)
+    Link(late, b).run(follow=False)
+    assert rows(b) == rows(late) == [row(1, "c")]
+
+
 def test_site_that_joins_when_the_one_that_tells_it_made_nothing_itself_then_others_take_what_it_makes() -> None:
     maker, teller, late = site("a", 1), site("b", 2), site("c", 3)
     with maker.transaction() as tx:
