@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.spark.source.options import options_page
+from commitlog.spark.table_handle import SparkTable
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "spark.md"
 _MOMENT = 'timestamp="2026-03-01 00:00:00"'
@@ -28,6 +30,14 @@ def has_settings_in_its_environment(settings: Settings, monkeypatch: pytest.Monk
 
 def test_page_then_has_every_option_as_the_code_tells_it() -> None:
     assert options_page() in PAGE.read_text(), "put what options_page() gives in the place of the table"
+
+
+def test_page_when_it_says_which_changes_need_to_be_told_the_rows_then_these_do() -> None:
+    wheres = {
+        name: signature(getattr(SparkTable, name)).parameters["where"] for name in ("delete", "update", "overwrite")
+    }
+    need = [f"`{name}`" for name, where in wheres.items() if where.default is Parameter.empty]
+    assert f"{' and '.join(need)} need it" in PAGE.read_text()
 
 
 @pytest.mark.usefixtures("log")
