@@ -174,7 +174,7 @@ def test_rows_when_one_transaction_brings_and_changes_them_then_as_on_a_lake_of_
             "CREATE TABLE added (a BIGINT, b BIGINT, v VARCHAR, s STRUCT(x BIGINT, l BIGINT[]))",
             f"BEGIN; CALL ducklake_add_data_files('lake', 'added', '{tmp_path}/names.parquet'); "
             "DELETE FROM added WHERE a < 3; UPDATE added SET v = 'changed' WHERE a = 7; COMMIT",
-            f"BEGIN; CALL ducklake_add_data_files('lake', 'added', '{tmp_path}/other.parquet'); "
+            f"BEGIN; CALL ducklake_add_data_files('lake', 'added', '{tmp_path}/../{tmp_path.name}/other.parquet'); "
             "DELETE FROM added WHERE a = 1; COMMIT",
             "CREATE TABLE parted (at_time TIMESTAMP, year INTEGER, month VARCHAR, file_row_number INTEGER)",
             "ALTER TABLE parted SET PARTITIONED BY (year(at_time), month(at_time))",

@@ -63,7 +63,8 @@ def written_anew(base: Base, table: SourceTable, folder: str, target: str, given
     kept = [position for position in range(given.file.record_count) if position not in given.deleted]
     new = [position for position in kept if carried is None or carried[position] >= OWN_ROW_ID]
     old = [] if carried is None else [position for position in kept if carried[position] < OWN_ROW_ID]
-    below = given.path.removeprefix(folder).rpartition("/")[0]
+    # A file that the user had elsewhere, under whatever names of folders, is written anew at the top.
+    below = given.path.removeprefix(folder).rpartition("/")[0] if given.path.startswith(folder) else ""
     with open_duckdb() as connection:
         writer = FileWriter(connection)
         for positions in (new, old):
