@@ -54,7 +54,7 @@ def main() -> None:
         for service in ("sequencer", "projector"):
             stack.enter_context(service_process(settings, service))
         log = stack.enter_context(CommitLog.connect(settings=settings))
-        work(log, Path(settings.data_path), given.seconds)
+        work(log, given.seconds)
         spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
         stack.callback(spark.stop)
         spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -69,14 +69,12 @@ class Writer:
 
     Args:
         log: the log.
-        folder: for its files.
         known: how many rows each data file had, by table and id; all writers share it.
         number: of this writer; also the seed of what it does.
     """
 
-    def __init__(self, log: CommitLog, folder: Path, known: dict[str, dict[int, int]], number: int) -> None:
+    def __init__(self, log: CommitLog, known: dict[str, dict[int, int]], number: int) -> None:
         self._log = log
-        self._folder = folder
         self._known = known
         self._chance = random.Random(number)
         self._id = f"writer-{number}"
@@ -132,11 +130,10 @@ class Writer:
 
     def _file(self, rows: int) -> m.DataFile:
         """A file that nobody will read: the log is told of it, and that is all that is looked at here."""
-        path = f"{self._folder}/{self._chance.getrandbits(64):016x}.parquet"
-        return m.DataFile(path, rows, rows * 12, path_is_relative=False)
+        return m.DataFile(f"{self._chance.getrandbits(64):016x}.parquet", rows, rows * 12)
 
 
-def work(log: CommitLog, folder: Path, seconds: float) -> None:
+def work(log: CommitLog, seconds: float) -> None:
     """Let the writers write. `accounts` is keyed, so that its conflicts are of rows."""
     with log.transaction() as tx:
         for table in FILE_TABLES:
@@ -149,13 +146,11 @@ def work(log: CommitLog, folder: Path, seconds: float) -> None:
     known: dict[str, dict[int, int]] = {table: {} for table in FILE_TABLES}
     for table in FILE_TABLES:
         with log.transaction() as tx:
-            tx.append(
-                table, [m.DataFile(f"{folder}/{table}-{i}.parquet", ROWS, ROWS * 12) for i in range(RECENT_FILES)]
-            )
+            tx.append(table, [m.DataFile(f"{table}-{i}.parquet", ROWS, ROWS * 12) for i in range(RECENT_FILES)])
         known[table] |= dict.fromkeys(tx.outcome.assigned.data_file_ids, ROWS)
     end = time.monotonic() + seconds
     with ThreadPoolExecutor(WRITERS) as threads:
-        writers = [Writer(log, folder, known, number) for number in range(WRITERS)]
+        writers = [Writer(log, known, number) for number in range(WRITERS)]
         for done in [threads.submit(writer.write_until, end) for writer in writers]:
             done.result()
 
