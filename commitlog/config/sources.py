@@ -190,11 +190,20 @@ def section_of(section: str, layers: list[Layer], sources: dict[str, str]) -> di
         table = layer.values.get(section, {})
         if not isinstance(table, Mapping):
             raise ConfigurationError(f"{layer.where(section)} must be a table of options, not {table!r}")
-        for name, value in table.items():
+        for name, value in _options(table) if section == "kafka" else table.items():
             if name not in merged:
                 merged[name] = value
                 sources[f"{section}.{name}"] = layer.where(section)
     return merged
+
+
+def _options(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+    """The options of librdkafka; TOML takes the dots of one without quotes for tables in tables."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _options(value, f"{before}{name}.")
+        else:
+            yield before + name, value
 
 
 def _json_object(text: str, where: str) -> dict[str, object]:

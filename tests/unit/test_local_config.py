@@ -126,6 +126,21 @@ def test_shown_when_there_are_passwords_then_masks_them() -> None:
     assert "hush" not in repr(settings)
 
 
+def test_load_when_options_of_kafka_are_without_quotes_then_they_are_the_same_and_their_secrets_are_masked(
+    tmp_path: Path,
+) -> None:
+    text = '[kafka]\nsecurity.protocol = "SASL_SSL"\nsasl.password = "hush"\n"sasl.username" = "etl"\n'
+    (tmp_path / "commitlog.toml").write_text(text + '[profile.far.kafka.ssl.ca]\nlocation = "far.pem"\n')
+    settings = Settings.load(environment={}, profile="far")
+    assert settings.kafka == {
+        "ssl.ca.location": "far.pem",
+        "security.protocol": "SASL_SSL",
+        "sasl.password": "hush",
+        "sasl.username": "etl",
+    }
+    assert "hush" not in str(list(settings.shown()))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
