@@ -120,6 +120,7 @@ class Projector:
         settings: the log, the database, and how many outcomes one SQL transaction takes at most.
         decode_statistics: expands a data file's opaque statistics.
         on_batch: told after every batch, with the status.
+        on_waiting: told what PostgreSQL says, each time that it is tried again in vain, once that has lasted for some seconds.
         own: the schema of our own tables; another one than usual holds DuckLake's tables too.
         connect: makes a connection to the catalog; None is to PostgreSQL.
         traced: whether a span says of each outcome whose decision is one when it was visible.
@@ -131,6 +132,7 @@ class Projector:
         *,
         decode_statistics: StatisticsDecoder,
         on_batch: Callable[[ProjectorStatus], None] | None = None,
+        on_waiting: Callable[[str], None] | None = None,
         own: str = OWN_SCHEMA,
         connect: Callable[[], WrittenCatalog] | None = None,
         traced: bool = False,
@@ -142,6 +144,7 @@ class Projector:
         self.losses = Losses()
         self.traced = traced
         self._on_batch = on_batch or (lambda _: None)
+        self._on_waiting = on_waiting or (lambda _: None)
 
     def run(self, stop: threading.Event) -> None:
         """Project until ``stop`` is set, as soon as no other projector does; a PostgreSQL that is away is waited for.
@@ -167,6 +170,8 @@ class Projector:
                 if self.settings.machine.now_s() - said_at >= SAID_EVERY_S:
                     said_at = self.settings.machine.now_s()
                     _logger.warning("the catalog waits for PostgreSQL: %s", plain(error))
+                if pause_s >= RETRY_S_MAX:
+                    self._on_waiting(plain(error))
                 stop.wait(pause_s)
                 pause_s = min(pause_s * 2, RETRY_S_MAX)
 

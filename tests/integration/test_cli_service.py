@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from log_running import serving, wait_until, write_raw
+from psycopg import sql
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
@@ -339,6 +341,36 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         Notes(settings).leave("projector", "outcome 7 cannot be written")
         assert "projector: outcome 7 cannot be written" in log_health(settings).problems
         assert log_health(settings).as_dict()["well"] is False
+
+
+def test_status_when_the_catalog_takes_no_writes_then_says_what_postgresql_says_until_it_does(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def read_only(value: str) -> None:
+        with psycopg.connect(settings.database_url, autocommit=True) as conn:
+            conn.execute("SET default_transaction_read_only = off")
+            name = sql.Identifier(conn.info.dbname)
+            conn.execute(
+                sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = {}").format(name, sql.SQL(value))
+            )
+            conn.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    def is_told() -> bool:
+        told = "cannot do now what it is asked: cannot execute"
+        return any(each.startswith("projector: ") and told in each for each in log_health(settings).problems)
+
+    run_json(settings, "init")
+    with serving(settings), process_of(settings, "projector", tmp_path):
+        wait_until(lambda: log_health(settings).is_well, "well")
+        read_only("on")
+        run_json(settings, "submit", "-", given=line(create("t")))
+        wait_until(is_told, "what the projector waits for is told")
+        read_only("off")
+        wait_until(lambda: log_health(settings).is_well, "well again")
+        assert [each["seq"] for each in run_json(settings, "log")] == [1]
 
 
 def test_status_when_the_sequencer_beats_and_does_not_decide_then_not_well(

@@ -160,6 +160,7 @@ def projector_command(settings: Settings) -> None:
             settings,
             decode_statistics=decode_statistics,
             on_batch=lambda _: kept.is_well(),
+            on_waiting=kept.waits,
             traced=is_traced,
         )
         with told_about(settings, WatchedProjector(settings, projector)):

@@ -66,21 +66,36 @@ class Kept:
         self._stop = stop
         self._notes = Notes(settings)
         self._is_well = False
+        self._calm: threading.Timer | None = None
 
     def run(self, act: Callable[[], T]) -> T | None:
         """Do it, again and again while a server does not answer."""
 
         def attempt() -> T:
-            self._is_well = False
-            calm = threading.Timer(STEADY_AFTER_S, self.is_well)
-            calm.daemon = True
-            calm.start()
+            self._begin_calm()
             try:
                 return act()
             finally:
-                calm.cancel()
+                self._end_calm()
 
         return keep_trying(self._service, attempt, stop=self._stop, say=_logger.warning, notes=self._notes)
+
+    def waits(self, why: str) -> None:
+        """It cannot do what it is for, and goes on by itself."""
+        self._notes.leave(self._service, why)
+        self._begin_calm()
+
+    def _begin_calm(self) -> None:
+        """Unless something happens until then, it is well."""
+        self._end_calm()
+        self._is_well = False
+        self._calm = threading.Timer(STEADY_AFTER_S, self.is_well)
+        self._calm.daemon = True
+        self._calm.start()
+
+    def _end_calm(self) -> None:
+        if self._calm is not None:
+            self._calm.cancel()
 
     def is_well(self) -> None:
         """It has done what it is for, or has run for a while without an error."""
