@@ -43,6 +43,10 @@ def test_claim_when_it_is_another_logs_then_says_whose(tmp_path: Path) -> None:
         claim(f"{tmp_path}/", YOURS, "main")
     with pytest.raises(ConfigurationError, match="belongs to log main"):
         check_free(f"file://{tmp_path}", "new")
+    with pytest.raises(
+        ConfigurationError, match=r"another log main .*no log that these credentials may see.*acl.*remove"
+    ):
+        check_free(str(tmp_path), "main")
     assert (tmp_path / MARKER).read_bytes() == before
 
 
