@@ -120,13 +120,15 @@ def run_sequencer(
     stop: threading.Event | None = None,
     garbage: Garbage | None = None,
     on_made: Callable[[Sequencer], None] = lambda sequencer: None,
+    on_doubt: Callable[[str], None] | None = None,
     traced: bool = False,
 ) -> int:
     """Runs a sequencer until it is stopped (exit code 0) or fenced (`EXIT_FENCED`: come back with ``standby``).
 
     ``on_made`` is told of it before it begins.
     """
-    sequencer = Sequencer(settings, handlers=load_row_handlers(), stop=stop, garbage=garbage, traced=traced)
+    handlers = load_row_handlers()
+    sequencer = Sequencer(settings, handlers=handlers, stop=stop, garbage=garbage, on_doubt=on_doubt, traced=traced)
     on_made(sequencer)
     try:
         sequencer.run(standby=standby)
@@ -146,6 +148,7 @@ class Sequencer:
         clock_ms: the time for ``decided_at_ms``; None is the machine's.
         decides_as_made: give each proposal the time it was made at instead of the clock's, for history that is taken over.
         garbage: `OwnGarbage` where nothing else runs in this process.
+        on_doubt: told why it loads again, each time, once that has not helped for some seconds.
         traced: whether each decision is a span, where the proposal was sent in one.
     """
 
@@ -158,6 +161,7 @@ class Sequencer:
         clock_ms: Callable[[], int] | None = None,
         decides_as_made: bool = False,
         garbage: Garbage | None = None,
+        on_doubt: Callable[[str], None] | None = None,
         traced: bool = False,
     ) -> None:
         self._settings = settings
@@ -174,6 +178,7 @@ class Sequencer:
         self._has_loaded = False
         self._allowed_bytes = 0
         self._doubt_pause_s = 0.0
+        self._on_doubt = on_doubt or (lambda _: None)
         self.status = SequencerStatus()
 
     def run(self, *, standby: bool = False) -> None:
@@ -198,6 +203,8 @@ class Sequencer:
                 except DoubtError as doubt:
                     _logger.warning("in doubt, loading again: %s", doubt)
                     self._tell(doubts=self.status.doubts + 1)
+                    if self._doubt_pause_s >= DOUBT_PAUSE_S_MAX:
+                        self._on_doubt(f"it loads the log again and again: {doubt}")
                     self._stop.wait(self._doubt_pause_s)
                     self._doubt_pause_s = min(max(2 * self._doubt_pause_s, DOUBT_PAUSE_S_MIN), DOUBT_PAUSE_S_MAX)
                 except LogUnavailableError as error:

@@ -169,7 +169,12 @@ def unreached(error: KafkaError) -> Unreached | None:
     return None
 
 
+_HINTS = {
+    KafkaError.INVALID_TIMESTAMP: "; is this machine's clock right?",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "; `commitlog acl apply` gives each role its rights",
+}
+
+
 def in_words(error: KafkaError) -> str:
     """The error as a message may quote it."""
-    hint = "; is this machine's clock right?" if error.code() == KafkaError.INVALID_TIMESTAMP else ""
-    return f"{error.name()}: {error.str()}{hint}"
+    return f"{error.name()}: {error.str()}{_HINTS.get(error.code(), '')}"

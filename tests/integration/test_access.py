@@ -36,6 +36,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model import Configure, Verdict
 from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError, OutcomeUnknownError
+from commitlog.log import sequencer
 from commitlog.log.access_rules import Role, access_rules, apply
 from commitlog.log.codec import encode_proposal
 from commitlog.log.codec.confluent import framed, schema_text
@@ -295,6 +296,31 @@ def test_writer_when_it_may_not_read_answers_for_a_while_then_nothing_is_sent_an
             decided = {outcome.proposal_id for outcome in looking.subscribe(follow=False)}
         assert len(decided) >= 2
         assert refused.proposal_id not in decided
+
+
+def test_service_when_it_may_not_write_results_for_a_while_then_says_what_it_lacks_and_goes_on(
+    of_role: dict[Role, Settings], super_user: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequencer, "DOUBT_PAUSE_S_MAX", 0.2)
+    told: list[str] = []
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as threads, CommitLog.connect(settings=of_role[Role.WRITER]) as log:
+        running = threads.submit(sequencer.run_sequencer, of_role[Role.SERVICE], stop=stop, on_doubt=told.append)
+        try:
+            assert commits(log, ids)
+            assert not told
+            revoke(super_user, Role.SERVICE, "WRITE", TOPICS.results)
+            try:
+                wait_until(lambda: bool(told) or not commits(log, ids), "it may not write", deadline_s=WITHIN_S)
+                wait_until(lambda: bool(told), "what it lacks is told", deadline_s=WITHIN_S)
+            finally:
+                give_back(super_user, Role.SERVICE)
+            assert "TOPIC_AUTHORIZATION_FAILED" in told[-1]
+            assert "commitlog acl apply" in told[-1]
+            wait_until(lambda: commits(log, ids), "answers again", deadline_s=WITHIN_S)
+        finally:
+            stop.set()
+        assert running.result(WITHIN_S) == 0
 
 
 def test_acl_commands_then_say_and_give_the_same_rights(super_user: Settings, broker: SecuredBroker) -> None:

@@ -148,9 +148,9 @@ def _refusal(data_path: str, owner: LakeOwner, log_id: bytes | None, log: str) -
     if owner.log == log:
         unseen = "Kafka has no log that these credentials may see (`commitlog acl`); " if log_id is None else ""
         return (
-            f"{where} another {owner}: {unseen}if this is to be that log and its topics are lost, docs/retention.md says how "
-            "it is restored; for a new one choose another data path (COMMITLOG_DATA_PATH), or, if that log is gone for good and "
-            f"nobody needs its files, remove {place}/{MARKER}"
+            f"{where} another {owner}: {unseen}if this is to be that log and its topics are lost, docs/retention.md says "
+            "how it is restored; for a new one choose another data path (COMMITLOG_DATA_PATH), or, if that log is gone for "
+            f"good and nobody needs its files, remove {place}/{MARKER}"
         )
     return f"{where} {owner}: choose another one for log {log} (COMMITLOG_DATA_PATH)"
 

@@ -133,6 +133,7 @@ def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None
                     stop=stop,
                     garbage=OwnGarbage(),
                     on_made=watched.is_made,
+                    on_doubt=kept.waits,
                     traced=is_traced,
                 )
             )
