@@ -262,6 +262,11 @@ def traces_exporters() -> tuple[str, ...]:
     return tuple(name for each in given if (name := each.strip()) not in ("", "none"))
 
 
+def wants_no_colour() -> bool:
+    """Whether the environment asks programs for no colours (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
 def _settings(layers: list[Layer]) -> Settings:
     values: dict[str, object] = {}
     sources: dict[str, str] = {}

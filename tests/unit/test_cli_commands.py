@@ -134,6 +134,24 @@ def test_command_when_the_terminal_lacks_a_letter_then_its_number_is_shown(tmp_p
     assert "\\udce9" in done.stdout
 
 
+@pytest.mark.parametrize(("asked", "has_colour"), [("1", False), ("", True)])
+def test_main_when_no_colour_is_asked_for_then_writes_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], asked: str, has_colour: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", asked)
+    monkeypatch.setattr(sys, "argv", ["commitlog", "tables"])
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda stream, color: color is False)
+
+    @click.command()
+    def tables() -> None:
+        click.secho("green", fg="green")
+
+    monkeypatch.setattr(type(cli), "get_command", lambda group, context, name: tables)
+    with pytest.raises(SystemExit):
+        main()
+    assert ("\x1b" in capsys.readouterr().out) is has_colour
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

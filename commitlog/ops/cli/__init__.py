@@ -16,6 +16,7 @@ from typing import NamedTuple
 import click
 
 from commitlog import compiled
+from commitlog.config import wants_no_colour
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
@@ -162,8 +163,9 @@ def main() -> None:
         # As standard error does: what the terminal has no letter for is shown by its number.
         sys.stdout.reconfigure(errors="backslashreplace")
     debug, arguments = _without_debug(sys.argv[1:])
+    color = False if wants_no_colour() else None
     try:
-        code = cli.main(arguments, prog_name="commitlog", standalone_mode=False)
+        code = cli.main(arguments, prog_name="commitlog", standalone_mode=False, color=color)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
