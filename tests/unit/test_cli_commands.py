@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from commitlog import errors
 from commitlog.local.processes import free_port
@@ -150,6 +151,25 @@ def test_main_when_no_colour_is_asked_for_then_writes_none(
     with pytest.raises(SystemExit):
         main()
     assert ("\x1b" in capsys.readouterr().out) is has_colour
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("archive", "--to", ""),
+        ("backup", "--to", " "),
+        ("restore", "--from", ""),
+        ("verify", "--archive", ""),
+        ("acl", "print", "--reader", "etl", "--reader", ""),
+        ("acl", "print", "--catalog-reader", ""),
+    ],
+    ids=" ".join,
+)
+def test_command_when_a_variable_of_the_shell_is_not_set_then_nothing_is_done(arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 2
+    assert f"Invalid value for '{arguments[-2]}': it is empty" in done.stderr
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import click
 from commitlog.client.arguments import checked_text
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options
+from commitlog.ops.cli.options import json_option, not_empty, print_json, print_table, settings_options
 
 if TYPE_CHECKING:
     from commitlog.log.access_rules import Role
@@ -35,7 +35,8 @@ def _who(command: F) -> F:
     made: Any = command
     for name, text in reversed({**_KAFKA, **_CATALOG}.items()):
         metavar = "PRINCIPAL" if name in _KAFKA else "LOGIN"
-        made = click.option(f"--{name}", f"{name.replace('-', '_')}s", multiple=True, metavar=metavar, help=text)(made)
+        variable = f"{name.replace('-', '_')}s"
+        made = click.option(f"--{name}", variable, multiple=True, callback=not_empty, metavar=metavar, help=text)(made)
     return made  # type: ignore[no-any-return]
 
 

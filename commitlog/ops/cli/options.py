@@ -83,6 +83,17 @@ def current_catalog(settings: Settings) -> Iterator[Catalog]:
         yield catalog
 
 
+def not_empty(_: click.Context, __: click.Parameter, given: Any) -> Any:
+    """The callback of an option whose text, or each of whose texts, says something: an unset variable of a shell says nothing.
+
+    Raises:
+        click.BadParameter: it is empty.
+    """
+    if any(not each.strip() for each in ([given] if isinstance(given, str) else given or ())):
+        raise click.BadParameter("it is empty; is a variable of the shell not set?")
+    return given
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 

@@ -10,7 +10,7 @@ from commitlog.client.outcomes.archive import archive, range_of
 from commitlog.client.outcomes.archive_files import RANGE_SNAPSHOTS, ArchivedRange
 from commitlog.config import Settings
 from commitlog.ops.cli.ages import read_age_ms
-from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
+from commitlog.ops.cli.options import json_option, not_empty, print_json, settings_options, shown_progress
 
 KEEP = "7d"
 
@@ -29,7 +29,7 @@ range_option = click.option(
 
 
 @click.command("archive")
-@click.option("--to", required=True, metavar="DIR", help="A folder, or an object store's URL.")
+@click.option("--to", required=True, callback=not_empty, metavar="DIR", help="A folder, or an object store's URL.")
 @range_option
 @click.option(
     "--trim", "trims", is_flag=True, help="Then delete from Kafka what is archived and needed by nobody known."
@@ -88,7 +88,13 @@ def _trim(settings: Settings, to: str, keep_ms: int, as_json: bool) -> None:
 
 
 @click.command("backup")
-@click.option("--to", required=True, metavar="DIR", help="A folder, or an object store's URL; that of the archive.")
+@click.option(
+    "--to",
+    required=True,
+    callback=not_empty,
+    metavar="DIR",
+    help="A folder, or an object store's URL; that of the archive.",
+)
 @range_option
 @json_option
 @settings_options
@@ -108,7 +114,9 @@ def backup_command(settings: Settings, to: str, range_snapshots: int | None, as_
 
 
 @click.command("restore")
-@click.option("--from", "source", required=True, metavar="DIR", help="What `commitlog backup` has written.")
+@click.option(
+    "--from", "source", required=True, callback=not_empty, metavar="DIR", help="What `commitlog backup` has written."
+)
 @json_option
 @settings_options
 def restore_command(settings: Settings, source: str, as_json: bool) -> None:

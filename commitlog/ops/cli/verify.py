@@ -10,11 +10,17 @@ from pathlib import Path
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
+from commitlog.ops.cli.options import json_option, not_empty, print_json, settings_options, shown_progress
 
 
 @click.command("verify")
-@click.option("--archive", "archived", metavar="DIR", help="Read closed ranges from here; the others come from Kafka.")
+@click.option(
+    "--archive",
+    "archived",
+    callback=not_empty,
+    metavar="DIR",
+    help="Read closed ranges from here; the others come from Kafka.",
+)
 @click.option("--no-catalog", is_flag=True, help="Look at the log alone.")
 @click.option("--chain", is_flag=True, help="Only look whether a record was changed since: without Spark, in seconds.")
 @click.option("--expect", metavar="SEQ:HASH", help="With --chain: what `commitlog log --head-hash` printed some day.")
