@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from commitlog.catalog.history import HistoryFilter
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
-from commitlog.errors import CommitLogError
+from commitlog.errors import CommitLogError, ResultsTrimmedError
 
 BEAT_S = 1.0
 BEATS_KEPT = 120
@@ -148,14 +148,27 @@ class Pulse:
     # --- counting -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> int:
-        """Take what was decided before from the catalog; the seq after which to follow."""
+        """Take what was decided before from the catalog, and what readers do not see of it; the seq after which to follow."""
         last = self._log.last_seq()
         known = self._log.contents().history(HistoryFilter(before_seq=last + 1, limit=OUTCOMES_KEPT))
+        unseen = self._unseen_between(known[0].seq if known else 0, last)
         with self._lock:
+            self._unseen.extend(unseen)
             self._kept.clear()
             self._kept.extend((each.verdict, each.conflict_kinds) for each in reversed(known))
             self._seq = last
         return last
+
+    def _unseen_between(self, seen: int, last: int) -> list[_Unseen]:
+        """The snapshots of the outcomes after the one that readers see, up to the last one."""
+        try:
+            ends = [self._log.outcome_at(seen + 1), self._log.outcome_at(last)] if seen < last else []
+        except ResultsTrimmedError:
+            return []  # The catalog is made anew from an archive.
+        if not ends or ends[0] is None or ends[1] is None:
+            return []
+        first, newest = ends[0].snapshot_id or ends[0].head_snapshot_id + 1, ends[1].head_snapshot_id
+        return [_Unseen(first, newest, ends[0].decided_at_ms / 1000)] if first <= newest else []
 
     def take(self, outcome: m.Outcome) -> None:
         """Count an outcome."""

@@ -111,6 +111,27 @@ def test_pulse_when_it_begins_then_knows_what_was_decided_before(log: InMemoryCo
     assert sum(pulse.verdicts().values()) == len(log.outcomes)
 
 
+@pytest.mark.parametrize("seen", [0, 3, 8])
+def test_pulse_when_it_begins_while_readers_are_behind_then_knows_how_far(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch, seen: int
+) -> None:
+    contents = log.contents()
+
+    class Behind:
+        def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
+            return [each for each in contents.history(asked) if each.seq <= seen]
+
+    monkeypatch.setattr(log, "contents", Behind)
+    first = log.outcomes[seen]
+    pulse = Pulse(log, clock_s=lambda: first.decided_at_ms / 1000 + 9)
+    assert pulse.begin() == len(log.outcomes)
+    commits = [each.snapshot_id for each in log.outcomes if each.snapshot_id is not None]
+    waiting = [each.snapshot_id for each in log.outcomes[seen:] if each.snapshot_id is not None]
+    beat = pulse.beat(len(commits) - len(waiting))
+    assert (beat.lag, beat.lag_s) == (len(waiting), pytest.approx(9))
+    assert pulse.beat(len(commits)).lag == 0
+
+
 def test_pulse_when_readers_cannot_be_asked_then_says_so_and_beats_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
