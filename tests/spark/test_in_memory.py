@@ -274,6 +274,32 @@ def test_table_when_its_session_takes_quoted_names_for_patterns_then_does_what_i
     assert found == {0: 0, 1: 11, 4: 4, 5: 5, 6: 60, 7: 70, 8: 80, 9: 9, 10: 10}
 
 
+@pytest.mark.parametrize("in_columns", ["true", "false"])
+def test_read_when_its_rows_are_written_as_plain_parquet_then_these_files_are_read_as_any_others(
+    spark: SparkSession, tmp_path: Path, in_columns: str
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t, other = (commitlog.spark.table(spark, name, log=log) for name in ("main.left", "main.right"))
+    rows = spark.sql("SELECT 7L AS ident, array(named_struct('n', 8L)) AS items, named_struct('n', 9L) AS item")
+    t.append(rows, create=True)
+    other.append(spark.sql("SELECT 7L AS id, 1L AS amount"), create=True)
+    with log.transaction() as tx:
+        tx.alter("main.left").rename_column("ident", "id").add_column("region", "varchar", default="eu")
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", in_columns)
+    try:
+        joined = (
+            t.read().join(other.read(), "id").selectExpr("id", "id AS key", "items[0].n", "item", "region", "amount")
+        )
+        joined.write.parquet(str(tmp_path / "joined"))
+        again = spark.read.parquet(str(tmp_path / "joined")).collect()
+        spark.range(1).write.parquet(str(tmp_path / "plain"))
+        plain = spark.read.schema(t.read().schema).parquet(str(tmp_path / "plain")).collect()
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+    assert again == [(7, 7, 8, (9,), "eu", 1)]
+    assert plain == [(0, None, None, None)]
+
+
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:

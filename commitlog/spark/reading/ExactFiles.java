@@ -25,9 +25,16 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
+import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
@@ -92,15 +99,64 @@ public class ExactFiles implements FileIndex {
         return found;
     }
 
-    /** The rows of all files, read by options and the settings of `reading`, with what is known of their file as more columns. */
-    public Dataset rows(SparkSession session, SparkSession reading, StructType schema, java.util.Map given) {
+    /**
+     * The rows of all files, read by options and the settings of `reading`, with what is known of their file as more columns.
+     *
+     * What is `shown` to others has columns without field ids and defaults: these would go on to whatever is made of the rows,
+     * and be those of other files, or of two columns of one.
+     */
+    public Dataset rows(SparkSession session, SparkSession reading, StructType schema, java.util.Map given, boolean shown) {
         Map options = (Map) Map$.MODULE$.empty();
         for (Iterator names = given.keySet().iterator(); names.hasNext();) {
             Object name = names.next();
             options = (Map) options.updated(name, given.get(name));
         }
+        ParquetFileFormat format = shown ? new Identifying(schema) : new ParquetFileFormat();
+        StructType columns = shown ? (StructType) told(schema, null) : schema;
         return session.baseRelationToDataFrame(
-            new HadoopFsRelation(this, known, schema, Option.empty(), new ParquetFileFormat(), options, reading));
+            new HadoopFsRelation(this, known, columns, Option.empty(), format, options, reading));
+    }
+
+    /** A type whose fields have the metadata of those of another one; where there is none, not what tells how they are read. */
+    private static DataType told(DataType type, DataType by) {
+        if (type instanceof ArrayType) {
+            ArrayType list = (ArrayType) type;
+            DataType element = told(list.elementType(), by == null ? null : ((ArrayType) by).elementType());
+            return new ArrayType(element, list.containsNull());
+        }
+        if (type instanceof MapType) {
+            MapType map = (MapType) type;
+            DataType key = told(map.keyType(), by == null ? null : ((MapType) by).keyType());
+            DataType value = told(map.valueType(), by == null ? null : ((MapType) by).valueType());
+            return new MapType(key, value, map.valueContainsNull());
+        }
+        if (!(type instanceof StructType)) {
+            return type;
+        }
+        StructField[] fields = (StructField[]) ((StructType) type).fields().clone();
+        for (int i = 0; i < fields.length; i++) {
+            StructField own = by == null ? null : ((StructType) by).apply(fields[i].name());
+            Metadata metadata = own != null ? own.metadata() : new MetadataBuilder().withMetadata(fields[i].metadata())
+                .remove("parquet.field.id").remove("EXISTS_DEFAULT").build();
+            DataType inner = told(fields[i].dataType(), own == null ? null : own.dataType());
+            fields[i] = new StructField(fields[i].name(), inner, fields[i].nullable(), metadata);
+        }
+        return new StructType(fields);
+    }
+
+    /** Spark's Parquet, which reads columns by what a schema tells of them, and they themselves do not. Tasks need none of it. */
+    public static class Identifying extends ParquetFileFormat {
+        private final StructType schema;
+
+        public Identifying(StructType schema) {
+            this.schema = schema;
+        }
+
+        public Function1 buildReaderWithPartitionValues(org.apache.spark.sql.SparkSession session, StructType data,
+            StructType partitions, StructType read, Seq filters, Map options, Configuration configuration) {
+            return new ParquetFileFormat().buildReaderWithPartitionValues(
+                session, data, partitions, (StructType) told(read, schema), filters, options, configuration);
+        }
     }
 
     /** Whether rows are read in columns, so that what is known of a file is not copied for each row. */

@@ -58,7 +58,8 @@ def file_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructT
     index.begin(session, _java_schema(spark, _KNOWN))
     for chunk in _chunks(files, deleted=in_scan):
         index.add(chunk)
-    rows = DataFrame(index.rows(session, reading, read_as, _options(spark._jvm, tuple(read_by(schema).items()))), spark)
+    options = _options(spark._jvm, tuple(read_by(schema).items()))
+    rows = DataFrame(index.rows(session, reading, read_as, options, not placed), spark)
     if not (placed or has_deleted):
         return rows.drop(_ROW_INDEX, *_KNOWN.names)
     rows = rows.withColumnRenamed(_ROW_INDEX, POSITION)
