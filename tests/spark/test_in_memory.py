@@ -300,6 +300,23 @@ def test_read_when_its_rows_are_written_as_plain_parquet_then_these_files_are_re
     assert plain == [(0, None, None, None)]
 
 
+def test_table_when_a_session_ignores_files_that_are_missing_then_those_of_tables_are_missed_nevertheless(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(rows(spark, 1, 2), create=True)
+    [lost] = (tmp_path / "lake").rglob("*.parquet")
+    lost.rename(lost.with_suffix(".lost"))
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        for work in (t.read().count, t.merge(rows(spark, 2), on="id").when_not_matched_insert().commit):
+            with pytest.raises(Exception, match="does not exist"):
+                work()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:

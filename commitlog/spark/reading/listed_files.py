@@ -21,6 +21,9 @@ READ_BY = {
     # Days that are not told to be of another calendar are those that all other readers take them for.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
+    # Without some of its files a table has other rows: a merge would insert those that it does not find.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
 }
 """How Spark reads files, whatever its session's settings are, or have become when it does."""
 _WITH_FLOATS = {**READ_BY, "parquet.filter.dictionary.enabled": "false"}
