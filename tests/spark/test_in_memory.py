@@ -20,6 +20,7 @@ from pyspark.util import inheritable_thread_target
 
 import commitlog.spark
 from commitlog.client import CommitLog
+from commitlog.domain.model import ColumnSpec
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import (
@@ -315,6 +316,22 @@ def test_table_when_a_session_ignores_files_that_are_missing_then_those_of_table
                 work()
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+def test_overwrite_when_new_rows_leave_out_a_column_of_the_filter_then_checks_what_they_will_have_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    with log.transaction() as tx:
+        region = ColumnSpec("region", "varchar", default="eu")
+        tx.create_table(TABLE, [ColumnSpec("id", "int64"), region, ColumnSpec("note", "varchar")])
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(spark.sql("SELECT 1L AS id, 'us' AS region UNION ALL SELECT 2L, 'eu'"))
+    t.overwrite(spark.range(3, 4), where="region = 'eu' AND note IS NULL")
+    assert {tuple(row) for row in t.read().collect()} == {(1, "us", None), (3, "eu", None)}
+    with pytest.raises(DataFileError, match="1 of them"):
+        t.overwrite(spark.range(5, 6), where=("region", "=", "us"))
+    assert ids_of(t.read()) == [1, 3]
 
 
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(

@@ -17,7 +17,7 @@ from commitlog.spark.changing.matching import Found, Matches, all_files
 from commitlog.spark.changing.overwrite_partitions import put_partitions
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.filters import Rows, Where, condition, filter_of
-from commitlog.spark.writing.column_fit import check_frame
+from commitlog.spark.writing.column_fit import check_frame, completed
 from commitlog.spark.writing.key import Key
 
 _WRONG = "wrong"
@@ -107,8 +107,9 @@ def _put_checked(transaction: Transaction, base: Base, found: Found, df: DataFra
     """Rows that do not match are counted as they are written. To end the job at the first would cost less where there is
     one, and Spark would tell of it by the stacks of its tasks."""
     seen = Observation()
-    is_wrong = ~sf.coalesce(condition(where, df), sf.lit(False))
-    paths = put_replacement(transaction, base, found, df.observe(seen, sf.count_if(is_wrong).alias(_WRONG)))
+    rows = completed(df, base.definition)
+    is_wrong = ~sf.coalesce(condition(where, rows), sf.lit(False))
+    paths = put_replacement(transaction, base, found, rows.observe(seen, sf.count_if(is_wrong).alias(_WRONG)))
     # Of rows that turn out to be none, while it sorts them apart, Spark tells nothing, not even that none is wrong.
     has_new = any(isinstance(each, Append) for each in transaction.changes)
     if has_new and (wrong := seen.get[_WRONG]):

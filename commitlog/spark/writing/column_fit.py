@@ -105,6 +105,18 @@ def _expressions(
     )
 
 
+def completed(df: DataFrame, table: TableDefinition) -> DataFrame:
+    """``df`` and, behind its own columns, those of the table that it lacks, with what they will have.
+
+    Raises:
+        DataFileError: see `check_fit`.
+    """
+    check_fit(df.schema, table)
+    given = {fold(name) for name in df.columns}
+    lacking = [each for each in table.columns if fold(each.name) not in given and _is_writable(each.type)]
+    return df.select("*", *[_missing(each).alias(each.name) for each in lacking]) if lacking else df
+
+
 def conform(df: DataFrame, table: TableDefinition, *, ignored: Collection[str]) -> DataFrame:
     """``df`` with those of the table's columns that it has, as their types; behind them those ``ignored``, as they are.
 
