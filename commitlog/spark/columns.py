@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from commitlog.domain.model import ColumnSpec
@@ -137,6 +138,18 @@ def held_columns(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
         stacklevel=3,
     )
     return held
+
+
+def check_told_apart(spark: SparkSession, columns: Iterable[Column], table: str) -> None:
+    """Raise DataFileError where two columns have one name to the session: it may fold letters that the log does not."""
+    names: dict[str, str] = {}
+    for each in columns:
+        other = names.setdefault(each.name.lower(), each.name)
+        if other != each.name and spark.conf.get("spark.sql.caseSensitive") != "true":
+            raise DataFileError(
+                f"columns {other} and {each.name} of table {table} are one name to this session: set "
+                "spark.sql.caseSensitive=true, or rename one of them by tx.alter(...).rename_column(...)"
+            )
 
 
 def table_schema(columns: Iterable[Column]) -> st.StructType:

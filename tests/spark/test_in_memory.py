@@ -334,6 +334,27 @@ def test_overwrite_when_new_rows_leave_out_a_column_of_the_filter_then_checks_wh
     assert ids_of(t.read()) == [1, 3]
 
 
+def test_table_when_two_of_its_columns_are_one_name_to_the_session_then_says_so_and_hides_no_other_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t, other = (commitlog.spark.table(spark, name, log=log) for name in ("main.ways", "main.others"))
+    with log.transaction() as tx:
+        tx.create_table("main.ways", {"id": "int64", "Ä": "int64", "ä": "int64"})
+    other.append(rows(spark, 1), create=True)
+    for work in (t.read, lambda: t.append(spark.range(1)), lambda: t.delete("id = 1"), lambda: t.compact()):
+        with pytest.raises(DataFileError, match=r"columns Ä and ä .* set spark.sql.caseSensitive=true"):
+            work()
+    assert create_views(spark, log=log) == {"main.others": "others"}
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        t.append(spark.sql("SELECT 1L AS id, 2L AS `Ä`, 3L AS `ä`"))
+        t.update("`ä` = 3", {"Ä": "`ä` + 4"})
+        assert t.read().collect() == [(1, 7, 3)]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from commitlog.client.tables.names import parse_table_name
 from commitlog.client.writing.certain_files import uncertain_files
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import TableDefinition
+from commitlog.spark.columns import check_told_apart
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.filters import Where, conjunction
 from commitlog.spark.reading.dataframes import Scan
@@ -49,6 +50,7 @@ class Base:
 def base_of(spark: SparkSession, table: str, log: CommitLog, transaction: Transaction, where: Asked = None) -> Base:
     """A table at the transaction's base, for a change of the rows that match ``where``; None says nothing of them."""
     to = target_of(transaction, table)
+    check_told_apart(spark, to.definition.columns, table)
     asked = where(to.definition) if callable(where) else where
     # What was computed are conditions of values, in which there is nothing for Spark to analyse.
     proofs = Derived(conjunction(asked), False) if callable(where) else derived(spark, asked, to.definition.columns)

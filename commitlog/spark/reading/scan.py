@@ -20,7 +20,7 @@ from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
 from commitlog.errors import DataFileError
-from commitlog.spark.columns import held_columns
+from commitlog.spark.columns import check_told_apart, held_columns
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
 from commitlog.spark.reading.arrow_rows import as_text, by_column_id
@@ -72,6 +72,7 @@ def rows_at(
     """`read` at a snapshot, which the rows know unless it is the one that was asked for."""
     catalog = catalog_of(log)
     scan = scan_at(catalog, table, snapshot_id, where=_predicates(spark, catalog, table, snapshot_id, where))
+    check_told_apart(spark, scan.columns, table)
     scan = replace(scan, columns=held_columns(scan.columns, table))
     if is_pinned:
         rows = dataframe(spark, scan)

@@ -20,6 +20,7 @@ from commitlog.domain.model.types import ColumnType, fold
 from commitlog.errors import DataFileError, InvalidRequestError
 from commitlog.spark.columns import (
     FIELD_ID,
+    check_told_apart,
     default_expression,
     field_metadata,
     identified_type,
@@ -67,6 +68,7 @@ def fit(
     Raises:
         DataFileError: see `check_fit`.
     """
+    check_told_apart(df.sparkSession, table.columns, table.name)
     schema = st.StructType([each for each in df.schema.fields if each.name not in ignored])
     check_fit(schema, table)
     return df.select(*_expressions(type(df).__module__, schema, table.columns, frozenset(map(fold, kept))), *more)
