@@ -355,6 +355,16 @@ def test_table_when_two_of_its_columns_are_one_name_to_the_session_then_says_so_
         spark.conf.unset("spark.sql.caseSensitive")
 
 
+@pytest.mark.parametrize("order", [{}, {"z_order_by": ["id", "_commitlog_morton"]}])
+def test_compact_when_a_column_is_called_as_the_place_on_the_curve_then_its_values_stay(
+    spark: SparkSession, tmp_path: Path, order: dict[str, list[str]]
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(spark.range(9).selectExpr("id", "10 * id AS `_commitlog_morton`"), create=True)
+    t.compact(rewrite_all=True, **order)
+    assert {tuple(row) for row in t.read().collect()} == {(each, 10 * each) for each in range(9)}
+
+
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:

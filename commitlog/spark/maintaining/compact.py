@@ -18,6 +18,7 @@ from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
 from commitlog.client.writing.proposal_room import files_by_partition
 from commitlog.domain.model import FilterOp
+from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError
 from commitlog.spark.changing.base import Base, base_of, only, with_files
 from commitlog.spark.columns import quoted
@@ -155,17 +156,20 @@ def _compact(log: CommitLog, part: Base, by: _Order) -> SubmittedOutcome:
     rows = with_row_ids(part.spark, part.scan)
     order = list(by.sort_by)
     more = []
+    place = _MORTON
+    while fold(place) in table.by_name:
+        place += "_"
     if by.z_order_by:
         row_count = sum(each.live_count for each in files)
-        rows = rows.withColumn(_MORTON, morton(rows, table, by.z_order_by, row_count=row_count))
-        order = [_MORTON]
-        more.append(sf.col(_MORTON))
-    fitted = fit_with_ids(rows, table, *more, ignored=(_MORTON,))
+        rows = rows.withColumn(place, morton(rows, table, by.z_order_by, row_count=row_count))
+        order = [place]
+        more.append(sf.col(place))
+    fitted = fit_with_ids(rows, table, *more, ignored=(place,))
     if table.partition_by and files[0].partition_values is None:
-        paths = write_rows(fitted, table, part.path, order, dropped=[_MORTON])
+        paths = write_rows(fitted, table, part.path, order, dropped=[place])
     else:
         count = max(1, round(sum(live_bytes(each) for each in files) / by.target_bytes))
-        paths = write_parquet(_ranged(fitted, count, order).drop(_MORTON), new_directory(part.path))
+        paths = write_parquet(_ranged(fitted, count, order).drop(place), new_directory(part.path))
     transaction = log.transaction(base_snapshot_id=part.scan.snapshot_id, message="compaction")
     try:
         new = described(paths, table, part.path, carry_row_ids=True, partition_values=files[0].partition_values)
