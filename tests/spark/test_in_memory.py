@@ -365,6 +365,18 @@ def test_compact_when_a_column_is_called_as_the_place_on_the_curve_then_its_valu
     assert {tuple(row) for row in t.read().collect()} == {(each, 10 * each) for each in range(9)}
 
 
+def test_history_when_its_session_reserves_words_of_sql_then_is_told_nevertheless(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
+    t.append(rows(spark, 1), create=True)
+    spark.conf.set("spark.sql.ansi.enforceReservedKeywords", "true")
+    try:
+        assert [row.snapshot_id for row in t.history().collect()] == [1]
+    finally:
+        spark.conf.unset("spark.sql.ansi.enforceReservedKeywords")
+
+
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:

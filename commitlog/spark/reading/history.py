@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.catalog.queries import CatalogSnapshot
 
 _SCHEMA = (
-    "snapshot_id bigint, time timestamp_ltz, writer_id string, changes array<string>, author string, message string, "
+    "snapshot_id bigint, `time` timestamp_ltz, writer_id string, changes array<string>, author string, message string, "
     "extra string"
 )
 
