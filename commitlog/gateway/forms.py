@@ -96,10 +96,11 @@ COLUMN_STATISTICS = _form(
     "new_values WHERE table_id=tid AND column_id=cid",
     given=_rows(_ID, _ID, *(f"(?:{each})" for each in _OR_NULL)),
 )
+_DELETES = rf"delete_{_ID}\(file_id BIGINT, row_id BIGINT, begin_snapshot BIGINT\)"
+_ROWS = rf"""data_{_ID}_{_ID}\((?:[^()"';]|{_NAME}|\({_ID}(?:, ?{_ID})?\))++\)"""
 ROWS_TABLE = _form(
-    "CREATE TABLE IF NOT EXISTS <schema>.ducklake_inlined_<which><columns>",
-    which=rf"(?:data_{_ID}_{_ID}|delete_{_ID})",
-    columns=rf"""\((?:[^()"';]|{_NAME}|\({_ID}(?:, ?{_ID})?\))++\)""",
+    "CREATE TABLE IF NOT EXISTS <schema>.ducklake_inlined_<which>",
+    which=f"(?:{_DELETES}|{_ROWS})",
 )
 """A table for rows in no file, which the log makes where it needs one."""
 

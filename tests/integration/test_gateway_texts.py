@@ -68,7 +68,9 @@ def test_the_commits_of_stock_clients_are_read_as_postgresql_reads_them(catalog:
     assert sum(check(catalog, commit(name).text) for name in NAMES) > 75
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(text=broken_texts())
 def test_a_broken_text_is_refused_or_read_as_postgresql_reads_it(catalog: psycopg.Connection[Any], text: str) -> None:
     event(f"read: {check(catalog, text)}")

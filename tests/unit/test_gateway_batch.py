@@ -208,6 +208,7 @@ texts = st.one_of(
 )
 
 
+@settings(deadline=None, derandomize=True)
 @given(path=texts, message=texts, schema=texts.filter(bool))
 @example(path="@", message="@", schema="@")
 @example(path="'');", message="\\", schema='"')
@@ -224,7 +225,7 @@ def test_a_literal_may_hold_anything(path: str, message: str, schema: str) -> No
     assert (batch.message, batch.schema) == (message, schema)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(broken_texts())
 def test_a_broken_text_is_parsed_or_refused(text: str) -> None:
     with contextlib.suppress(NotUnderstoodError):
