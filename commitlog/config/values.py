@@ -40,7 +40,11 @@ def _http_url(value: object, where: str) -> str:
     return url
 
 
-_SERVER = re.compile(r"(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[[^\]\s]+\]|[^][:/@;\s]+)(?::(\d{1,5}))?", re.IGNORECASE)
+_SERVER = re.compile(
+    r"(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:[\da-f]*(?::[\da-f]*){2,7}|(?:\[[^\]\s]+\]|[^][:/@;\s]+)(?::(\d{1,5}))?)",
+    re.IGNORECASE,
+)
+"""Without brackets, librdkafka takes an address of IPv6 for a host without a port."""
 _PORT_MAX = 65_535
 
 

@@ -216,6 +216,7 @@ def test_load_when_a_named_file_is_missing_then_says_so(tmp_path: Path) -> None:
         (" a:9092 , b:9093, ", "a:9092,b:9093"),
         ("kafka", "kafka"),
         ("[::1]:9092", "[::1]:9092"),
+        ("2001:db8::1,SASL_SSL://::1", "2001:db8::1,SASL_SSL://::1"),
         ("SASL_SSL://kafka-1.example.com:9092", "SASL_SSL://kafka-1.example.com:9092"),
     ],
 )
