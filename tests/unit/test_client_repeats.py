@@ -103,6 +103,16 @@ def test_differences_when_rows_come_under_what_names_a_change_computed_from_rows
     assert "only the first has delete" in "; ".join(differences(overwritten(file_of([1]), whole=(2,)), rows))
 
 
+def test_differences_when_a_change_computed_from_rows_comes_under_what_names_rows_then_it_is_another_write() -> None:
+    rows = append(file_of([7]))
+    computed = overwritten(file_of([1]), positions=(3,))
+    for first in (proposal(rows), proposal(m.CreateTable("main", "u", (m.ColumnSpec("a", "int64"),)), rows)):
+        assert "only this one has delete of main.t" in differences(first, computed)
+    # Where the first has made the table, it had no rows to read.
+    made = proposal(m.CreateTable("main", "t", (m.ColumnSpec("a", "int64"),)), rows)
+    assert differences(made, overwritten(file_of([7]), whole=(3,))) == ()
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

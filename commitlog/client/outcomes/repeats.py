@@ -100,8 +100,8 @@ class _Loose:
     @classmethod
     def of(cls, first: m.Proposal, again: m.Proposal) -> _Loose:
         reads = [each for each in (*first.reads, *again.reads) if isinstance(each, m.TableRead)]
-        if not any(isinstance(each, m.TableRead) for each in again.reads):
-            # What reads nothing, as an append, is no attempt at what was computed from rows.
+        if not (_reads(again) and (_reads(first) or _reads(again) & _made(first.changes))):
+            # What reads nothing, as an append, is no attempt at what is computed from rows, unless it made their table.
             reads = []
         changes = (*first.changes, *again.changes)
         looked_for = [each for each in reads if each.filter or each.files is not None]
@@ -124,6 +124,14 @@ class _Loose:
     def may_differ(self, place: _Place) -> bool:
         """Whether such changes of both need not be the same."""
         return place.kind == m.ChangeKind.DELETE or (place.kind == m.ChangeKind.APPEND and place.name in self.computed)
+
+
+def _reads(proposal: m.Proposal) -> frozenset[str]:
+    return frozenset(_folded(each.schema, each.table) for each in proposal.reads if isinstance(each, m.TableRead))
+
+
+def _made(changes: Iterable[m.Change]) -> frozenset[str]:
+    return frozenset(place.name for place in map(_place, changes) if place.kind == m.ChangeKind.CREATE_TABLE)
 
 
 def _written(changes: Iterable[m.Change]) -> frozenset[str]:
