@@ -28,6 +28,7 @@ from commitlog.client.tables.filters import predicates
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import id_time_ms
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
@@ -692,6 +693,17 @@ def test_transaction_when_isolation_is_unknown_then_says_which_there_are(log: In
 def test_create_table_when_a_type_is_unknown_then_at_that_line(log: InMemoryCommitLog) -> None:
     with pytest.raises(ValueError, match=r"unknown type 'bigint'; the types are boolean, .* and struct"):
         log.transaction().create_table("x", {"a": "bigint"})
+
+
+def test_create_table_when_a_type_is_written_in_several_lines_then_it_is_that_type(log: InMemoryCommitLog) -> None:
+    lines = 'struct(\n    a int64,\n\t"b c" decimal(9, 2)[],\n    s struct("d""e" map(varchar, json))\n)\n'
+    with log.transaction() as tx:
+        tx.create_table("x", {"a": lines})
+    with log.transaction() as tx:
+        tx.alter("x").add_column("b", lines)
+    assert {each.type for each in log.table("x").definition.columns} == {parse_type(lines)}
+    with pytest.raises(ProposalRejectedError, match=r"U\+000A"), log.transaction() as tx:
+        tx.create_table("y", {"a": 'struct("b\nc" int64)'})
 
 
 def test_run_when_without_attempts_then_says_so(log: InMemoryCommitLog) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from commitlog.client.arguments import checked_items, checked_text, shown
 from commitlog.domain.model import ColumnSpec
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def type_name(column: str, given: Any) -> str:
         InvalidRequestError: it is none of these, or has no DuckLake type.
     """
     if isinstance(given, str):
-        return given
+        return _in_one_line(given)
     from commitlog.client.tables.arrow_types import type_text
 
     arrow = _arrow_type(given)
@@ -72,6 +73,16 @@ def type_name(column: str, given: Any) -> str:
             f"that has one, not {shown(given)}"
         )
     return text
+
+
+def _in_one_line(text: str) -> str:
+    """A type's name without the lines and tabs of a long one, of which the log takes none; what is no type stays as it is."""
+    if text.isprintable():
+        return text
+    try:
+        return str(parse_type(text))
+    except ValueError:
+        return text
 
 
 def _arrow_type(given: Any) -> pa.DataType | None:
