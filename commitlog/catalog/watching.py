@@ -83,6 +83,11 @@ class CatalogWatch:
             self.shown = None
             return self._furthest
 
+    def forget(self) -> None:
+        """Believe nothing that was seen before: the catalog may have been made anew, of a log that ends earlier."""
+        with self._changed:
+            self.shown = self._furthest = None
+
     def close(self) -> None:
         """Let go of the connection."""
         self._catalog.close()

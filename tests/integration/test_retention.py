@@ -359,14 +359,16 @@ def test_restore_when_catalog_and_checkpoint_are_ahead_of_it_then_each_way_out_l
                 for _ in range(2):
                     with pytest.raises(CatalogMismatchError, match=r"up to offset 14 .* ends at offset 8: .* rebuild"):
                         log.tables()
-    assert list(load_checkpoints(small)) == [], "those beyond the backup are of a log that is gone"
-    with pytest.raises(LogLossError, match="ends at offset 8, but outcome 11 was read from offset") as lost:
-        project(small)
-    assert "docs/retention.md" in str(lost.value)
-    [position] = [each for each in examine(small, storage=False) if each.check == "position"]
-    assert not position.is_well
-    run(small, "catalog", "rebuild")
-    assert catalog_of(small) == expected
+        assert list(load_checkpoints(small)) == [], "those beyond the backup are of a log that is gone"
+        with pytest.raises(LogLossError, match="ends at offset 8, but outcome 11 was read from offset") as lost:
+            project(small)
+        assert "docs/retention.md" in str(lost.value)
+        [position] = [each for each in examine(small, storage=False) if each.check == "position"]
+        assert not position.is_well
+        run(small, "catalog", "rebuild")
+        assert catalog_of(small) == expected
+        assert before.head_snapshot_id() == 6
+        assert before.tables() == ["main.t"]
     with CommitLog.connect(settings=small) as log, pytest.raises(OutcomeNotFoundError, match="it ends at 6"):
         list(log.subscribe(11, follow=False))
     assert decide(small, 1)[0].snapshot_id == 7

@@ -250,17 +250,20 @@ class KafkaAccess:
         asked_at_s = time.monotonic()
         end = self._connections.end.offset()
         self.catalog()
-        shown = self._read_to(end, self._settings.catalog_timeout_ms if timeout_ms is None else timeout_ms)
+        wait_ms = self._settings.catalog_timeout_ms if timeout_ms is None else timeout_ms
+        shown = self._read_to(end, wait_ms)
         if shown.next_offset > end and asked_at_s - self._in_step_at_s > _IN_STEP_S:
-            self._check_in_step(shown)
+            shown = self._in_step(shown, wait_ms)
             self._in_step_at_s = asked_at_s
         self._current_at_s = asked_at_s
         return shown.snapshot_id
 
-    def _check_in_step(self, shown: Shown) -> None:
-        """The catalog shows more than the log had before it was looked at: what was decided meanwhile, or what is gone.
+    def _in_step(self, shown: Shown, timeout_ms: int) -> Shown:
+        """The catalog shows more than the log had before it was looked at: what was decided meanwhile, or what is gone, and may
+        have been rebuilt without that since it was looked at.
 
         Raises:
+            CatalogBehindError: it is rebuilt, and does not hold all in time.
             CatalogMismatchError: the log does not have that.
         """
         deadline = time.monotonic() + _LEADER_S
@@ -272,6 +275,10 @@ class KafkaAccess:
                     "from a backup; run `commitlog catalog rebuild`, or see docs/retention.md"
                 )
             time.sleep(_POLL_S)
+            self._connections.watch.forget()
+            self._tables = KnownTables()
+            shown = self._read_to(end, timeout_ms)
+        return shown
 
     def _read_to(self, end_offset: int, timeout_ms: int) -> Shown:
         shown = self._connections.read_to(end_offset, timeout_ms)
