@@ -485,6 +485,9 @@ _NOT_LET_IN = (
 )
 """What PostgreSQL, or its client, says where no connection comes about, what that is, and what to do. The first that fits."""
 
+_ENDED = ("SSL SYSCALL", "SSL connection has been closed", "unexpected eof")
+"""What a connection by TLS says whose server goes away, as it does where it is started anew."""
+
 
 class CatalogUnavailableError(CommitLogError):
     """PostgreSQL does not answer, takes no connection, or cannot do now what it is asked. Decisions go on; only reading waits.
@@ -506,7 +509,7 @@ class CatalogUnavailableError(CommitLogError):
         if has_answered:
             answer = "cannot do now what it is asked"
             remedy = "Once that is mended there, what waits goes on; if it is not the one meant, set"
-        else:
+        elif not any(words in detail for words in _ENDED):
             told = (each for each in _NOT_LET_IN if any(words in detail for words in each[0]))
             _, answer, remedy = next(told, ((), answer, remedy))
         super().__init__(
