@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT_S = 10
 
+_QUOTED = re.compile('"(.*)"')
 _KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 """Whoever waits for a server that is gone without a word is told of it in half a minute, rather than in two hours."""
 
@@ -53,9 +55,10 @@ def connect_plainly(
     try:
         given = conninfo_to_dict(database_url)
     except psycopg.ProgrammingError as error:
-        raise ConfigurationError(
-            f"libpq does not understand {without_password(database_url)}: {plain(error)}"
-        ) from None
+        shown = without_password(database_url)
+        # It quotes what it stopped at, which may be of the password.
+        why = _QUOTED.sub(lambda quoted: quoted[0] if quoted[1] in shown else '"***"', plain(error))
+        raise ConfigurationError(f"libpq does not understand {shown}: {why}") from None
     wanted: dict[str, Any] = {**_KEEPALIVES, **options, **given, "connect_timeout": timeout_s}
     return psycopg.connect("", autocommit=autocommit, **wanted)
 
