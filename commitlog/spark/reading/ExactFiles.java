@@ -152,6 +152,7 @@ public class ExactFiles implements FileIndex {
             this.schema = schema;
         }
 
+        @Override
         public Function1 buildReaderWithPartitionValues(org.apache.spark.sql.SparkSession session, StructType data,
             StructType partitions, StructType read, Seq filters, Map options, Configuration configuration) {
             return new ParquetFileFormat().buildReaderWithPartitionValues(
