@@ -6,6 +6,7 @@ again is not; `scan_schema` puts the ids, and the values of columns younger than
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -22,6 +23,7 @@ ELEMENT_IDS = "commitlog.element.ids"
 """Metadata of a column: the field ids of the elements, keys and values in it, outer ones first. Spark has none for them."""
 DEFAULT = "EXISTS_DEFAULT"
 LONG_DIGITS = 18
+_WORD = re.compile("[A-Za-z0-9_]+")
 
 _TO_SPARK: Mapping[str, Callable[[], st.DataType]] = {
     "boolean": st.BooleanType,
@@ -223,3 +225,9 @@ def default_expression(data_type: st.DataType, text: str) -> str:
 def quoted(name: str) -> str:
     """A column's name as Spark's expressions take it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def are_words(names: Iterable[str]) -> bool:
+    """Whether names in quotes are columns to every session, also in SQL, which costs fewer calls of Spark than expressions: one
+    may take other names for patterns."""
+    return all(_WORD.fullmatch(name) for name in names)

@@ -269,6 +269,10 @@ def test_table_when_its_session_takes_quoted_names_for_patterns_then_does_what_i
         is_early = sf.col("target.`at|by`") < sf.timestamp_seconds(sf.lit(6))
         t.merge(source, on="id (own)").when_matched_update(is_early).when_not_matched_insert().commit()
         t.compact(rewrite_all=True, z_order_by=["id (own)", "at|by"])
+        plain = commitlog.spark.table(spark, "main.plain", log=log)
+        plain.append(spark.range(3).selectExpr("id", "id AS id_1"), create=True)
+        plain.merge(spark.range(1, 4).selectExpr("id", "9L AS id_1"), on="id").when_matched_update().commit()
+        assert {tuple(row) for row in plain.read().collect()} == {(0, 0), (1, 9), (2, 9)}
         found = {row["id (own)"]: row[".*"] for row in t.read().collect()}
     finally:
         spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")

@@ -21,7 +21,7 @@ from commitlog.spark.changing import source_keys
 from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
 from commitlog.spark.changing.new_values import named, new_value
-from commitlog.spark.columns import quoted, spark_type
+from commitlog.spark.columns import are_words, quoted, spark_type
 from commitlog.spark.reading.dataframes import with_positions
 from commitlog.spark.reading.positions import positions
 from commitlog.spark.reading.scan_files import FILE, POSITION
@@ -54,8 +54,11 @@ class MergeStep:
         old = self._candidates().alias("target")
         new = (sf.broadcast(self.source) if self.is_small else self.source).alias("source")
         pairs = [(self.base.definition.column(name).name, name) for name in self.keys]
-        equal = [sf.col(_of("target", own)) == sf.col(_of("source", name)) for own, name in pairs]
-        same = reduce(Expression.__and__, equal)
+        if are_words(each for pair in pairs for each in pair):
+            same = sf.expr(" AND ".join(f"{_of('target', own)} = {_of('source', name)}" for own, name in pairs))
+        else:
+            equal = [sf.col(_of("target", own)) == sf.col(_of("source", name)) for own, name in pairs]
+            same = reduce(Expression.__and__, equal)
         clauses = self.clauses
         if clauses.not_matched_by_source:
             unmatched = first_that_holds(clauses.not_matched_by_source, len(clauses.matched))
@@ -99,8 +102,11 @@ class MergeStep:
     def _whole(self, side: str, names: Sequence[str]) -> Expression:
         """A row as one value, where an update is to read it."""
         is_read = any(each.values for each in (*self.clauses.matched, *self.clauses.not_matched_by_source))
-        row = sf.struct(*[_of(side, name) for name in names]) if is_read else sf.lit(None)
-        return row.alias(side)
+        fields = [_of(side, name) for name in names]
+        if is_read and not are_words(names):
+            return sf.struct(*fields).alias(side)
+        row = f"struct({', '.join(fields)})" if is_read else "NULL"
+        return sf.expr(f"{row} AS `{side}`")
 
     def updated(self, acting: DataFrame) -> list[DataFrame]:
         """The rows that clauses have given other values, each with its ``ROW_ID``."""

@@ -34,6 +34,7 @@ _KNOWN = st.StructType(
     ]
 )
 _WORD_BITS_LOG2 = 5
+_WORD_BITS = 1 << _WORD_BITS_LOG2
 _ROW_INDEX = "_tmp_metadata_row_index"
 """A column of this name Spark's reader fills with where rows stand; as `_metadata.row_index` it makes an object of each row."""
 _KNOWN_FILE = "commitlog.KnownFile"
@@ -128,17 +129,21 @@ def _sized(value: bytes) -> bytes:
 def _is_live(index: Any) -> Expression:
     """Whether a row's bit is not set: there may be no bitmap, or none so far."""
     is_beyond = sf.expr(f"{_DELETED} IS NULL OR {POSITION} >= octet_length({_DELETED}) * 8L")
-    return is_beyond | (_bit(index, sf.col(_DELETED), sf.col(POSITION)) == 0)
+    # As text, which costs fewer calls of Spark than expressions; each read asks this for its deleted rows.
+    place = sf.expr(f"CAST(shiftright({POSITION}, {_WORD_BITS_LOG2}) * 4 AS INT)")
+    bit = sf.expr(f"CAST({POSITION} & {_WORD_BITS - 1} AS INT)")
+    return is_beyond | (_bit(index, sf.col(_DELETED), place, bit) == 0)
 
 
 def bit_of(spark: SparkSession, bitmap: Expression, position: Expression) -> Expression:
     """The bit of a bitmap at a position, which is not beyond it; the lowest of a byte comes first."""
     with COMPILING:
         _, exact_files = _compiled(spark._jvm)
-        return _bit(exact_files.newInstance(), bitmap, position)
+        place = (sf.shiftright(position, _WORD_BITS_LOG2) * 4).cast("int")
+        bit = position.bitwiseAND(_WORD_BITS - 1).cast("int")
+        return _bit(exact_files.newInstance(), bitmap, place, bit)
 
 
-def _bit(index: Any, bitmap: Expression, position: Expression) -> Expression:
-    place = (sf.shiftright(position, _WORD_BITS_LOG2) * 4).cast("int")
-    word = ClassicColumn(index.word(bitmap._jc, place._jc))
-    return sf.getbit(word, position.bitwiseAND((1 << _WORD_BITS_LOG2) - 1).cast("int"))
+def _bit(index: Any, bitmap: Expression, place: Expression, bit: Expression) -> Expression:
+    """A bit of the word that begins at a byte's place."""
+    return sf.getbit(ClassicColumn(index.word(bitmap._jc, place._jc)), bit)
