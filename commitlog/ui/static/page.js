@@ -10,7 +10,7 @@ function listen() {
   if (!regions.length && !rows) return;
   const state = document.querySelector("[data-live-state]");
   const say = (text) => { if (state) state.textContent = text; };
-  let source, heard;
+  let source, heard, again;
   const live = () => { heard = performance.now(); say("live"); };
   const connect = () => {
     source = new EventSource("/live");
@@ -24,7 +24,7 @@ function listen() {
     source.onerror = () => {
       say("not connected, trying again");
       // The browser does so itself, unless somebody answered: a proxy whose server is away, or a server that is full.
-      if (source.readyState === EventSource.CLOSED) setTimeout(connect, RETRY_MS);
+      if (source.readyState === EventSource.CLOSED) again = setTimeout(connect, RETRY_MS);
     };
   };
   connect();
@@ -35,7 +35,8 @@ function listen() {
       say(`nothing new for ${silent_s} s: Health says why`);
     }
   }, 1000);
-  addEventListener("pagehide", () => source.close());
+  // A page that one comes back to asks anew: not once more by what it was about to do when it was left.
+  addEventListener("pagehide", () => { clearTimeout(again); source.close(); });
   addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
 }
 
