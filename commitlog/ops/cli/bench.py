@@ -105,7 +105,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
 @click.option(
     "--history",
     "histories",
-    type=click.IntRange(1),
+    type=click.IntRange(2_000),
     multiple=True,
     default=(10_000, 100_000, 1_000_000),
     show_default=True,
