@@ -10,7 +10,14 @@ from pathlib import Path
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli.options import current_catalog, json_option, print_json, settings_options, shown_progress
+from commitlog.ops.cli.options import (
+    current_catalog,
+    json_option,
+    not_empty,
+    print_json,
+    settings_options,
+    shown_progress,
+)
 
 DATABASE_TIMEOUT_S = 10.0
 
@@ -85,7 +92,7 @@ def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
 
 @catalog_command.command("export", short_help="Write the catalog as a lake that is frozen.")
 @click.option(
-    "--to", "folder", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where to write it."
+    "--to", "to", type=click.Path(), required=True, callback=not_empty, metavar="DIR", help="Where to write it."
 )
 @click.option(
     "--snapshot", "snapshot_id", type=int, metavar="N", help="The newest snapshot of it; else the newest there is."
@@ -95,7 +102,7 @@ def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
 @json_option
 @settings_options
 def export_command(
-    settings: Settings, folder: Path, snapshot_id: int | None, form: str, copy_files: bool, as_json: bool
+    settings: Settings, to: str, snapshot_id: int | None, form: str, copy_files: bool, as_json: bool
 ) -> None:
     """Write the catalog, with all history up to a snapshot, as a frozen DuckLake that needs no PostgreSQL.
 
@@ -115,7 +122,7 @@ def export_command(
     with shown_progress("exporting", hidden=as_json) as show:
         made = export_catalog(
             catalog_url(settings),
-            folder,
+            Path(to),
             snapshot_id=snapshot_id,
             form=ExportFormat(form),
             copy_files=copy_files,

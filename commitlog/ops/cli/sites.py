@@ -13,7 +13,7 @@ from commitlog.config import Settings
 from commitlog.domain.model.nodes import PRIORITY_MAX
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.divergent import ReplicateGroup
-from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options
+from commitlog.ops.cli.options import json_option, not_empty, print_json, reading_log, settings_options
 from commitlog.sites.join import Join
 from commitlog.sites.link import Link, LinkProgress
 
@@ -48,9 +48,13 @@ def node_command(settings: Settings, name: str | None, priority: int | None, as_
 
 
 @click.command("replicate", cls=ReplicateGroup)
-@click.option("--from", "source", required=True, metavar="PROFILE", help="The log that is read.")
+@click.option("--from", "source", required=True, callback=not_empty, metavar="PROFILE", help="The log that is read.")
 @click.option(
-    "--to", "target", metavar="PROFILE", help="The log that its changes are brought to; else that of the settings."
+    "--to",
+    "target",
+    callback=not_empty,
+    metavar="PROFILE",
+    help="The log that its changes are brought to; else that of the settings.",
 )
 @click.option(
     "--join", is_flag=True, help="First tell a site with an empty log what there is now, not how it came about."
