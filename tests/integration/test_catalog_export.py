@@ -188,7 +188,7 @@ def test_attach_when_postgresql_answers_and_duckdb_refuses_then_it_is_duckdb_tha
 def test_catalog_when_its_url_has_an_option_that_is_none_then_that_is_said() -> None:
     with pytest.raises(ConfigurationError, match=r'postgresql://me:\*\*\*@h/db.*"sslmod"'):
         Catalog("postgresql://me:hush@h/db?sslmod=verify-full").exists()
-    with pytest.raises(ConfigurationError, match=r'postgresql://me:\*\*\*@h/db: .*percent-encoded') as raised:
+    with pytest.raises(ConfigurationError, match=r"postgresql://me:\*\*\*@h/db: .*percent-encoded") as raised:
         Catalog("postgresql://me:hu%sh@h/db").exists()
     assert "hu%sh" not in str(raised.value)
 
