@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from commitlog.client.outcomes.describing import describe_asked
+from commitlog.client.outcomes.describing import describe_asked, noun, one_line
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model.definitions import quoted, visible
 
@@ -55,11 +55,6 @@ def number(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
-def noun(value: int, one: str) -> str:
-    """What a count is of: the word for one, or for several."""
-    return one if value == 1 else f"{one}s"
-
-
 def size(value: int | None) -> str:
     """Bytes in the unit that leaves one to four digits."""
     if value is None:
@@ -102,7 +97,7 @@ def printable(text: str) -> str:
 
 def shorten(text: str | None, length: int = 60) -> str:
     """A text on one line, cut where it is too long."""
-    whole = visible(" ".join((text or "").split()))
+    whole = one_line(text or "")
     return whole if len(whole) <= length else whole[: length - 1].rstrip() + "…"
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from people import newest
 from pyspark.sql import DataFrame, SparkSession
+from sessions import session_with
 
 import commitlog.spark
 from commitlog.client import CommitLog
@@ -105,12 +106,9 @@ def test_rows_when_the_session_reads_parquet_of_other_times_then_spark_finds_the
     day = date(1500, 1, 1)
     log.table(TABLE).append([{"id": 1, "d": day}])
     t = commitlog.spark.table(spark, TABLE, log=log)
-    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
-    try:
+    with session_with(spark, "spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY"):
         assert found(spark, log, settings) == [{"id": 1, "d": day}]
         t.compact(rewrite_all=True)
-    finally:
-        spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInRead")
     assert found(spark, log, settings) == [{"id": 1, "d": day}]
 
 

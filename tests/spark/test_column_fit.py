@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from sessions import session_with
 
 from commitlog.client.files.data_files import read_data_file
 from commitlog.client.reading.rows_of_file import RowsOfFile
@@ -62,12 +63,9 @@ def test_fit_when_columns_are_narrower_or_missing_then_widens_and_fills(spark: S
 
 
 def test_fit_when_the_session_tells_the_lengths_of_texts_then_they_are_texts(spark: SparkSession) -> None:
-    spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
-    try:
+    with session_with(spark, "spark.sql.preserveCharVarcharTypeInfo", "true"):
         given = spark.sql("SELECT 1L AS id, CAST('ab' AS VARCHAR(5)) AS name, CAST('n' AS CHAR(2)) AS country")
         assert fit(given, PEOPLE).first() == (1, "ab", None, "n ")
-    finally:
-        spark.conf.unset("spark.sql.preserveCharVarcharTypeInfo")
 
 
 def test_fit_when_whole_numbers_are_for_doubles_and_decimals_then_taken_where_all_have_room(

@@ -11,6 +11,7 @@ import pytest
 from people import TABLE, duck_ids, files_below, ids, newest, rows, source_options
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from sessions import session_with
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
@@ -75,12 +76,11 @@ def test_format_when_written_in_mode_overwrite_then_replaces_all_rows_unless_som
         late.commit([files])
     assert not [path for path in files.paths if Path(path).exists()]
     assert ids(spark, log, newest(log)) == [3, 5]
-    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "DYNAMIC")
-    try:
-        with pytest.raises(PySparkException, match=r"replaces all rows.*overwrite\(df, partitions='dynamic'\)"):
-            overwritten(rows(spark, 6))
-    finally:
-        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    with (
+        session_with(spark, "spark.sql.sources.partitionOverwriteMode", "DYNAMIC"),
+        pytest.raises(PySparkException, match=r"replaces all rows.*overwrite\(df, partitions='dynamic'\)"),
+    ):
+        overwritten(rows(spark, 6))
     assert ids(spark, log, newest(log)) == [3, 5]
     overwritten(rows(spark, 6).where("false"))
     assert ids(spark, log, newest(log)) == []

@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.util import inheritable_thread_target
+from sessions import session_with
 
 import commitlog.spark
 from commitlog.client import CommitLog
@@ -126,13 +127,10 @@ def test_overwrite_when_plans_are_shown_short_then_knows_which_rows_its_own_were
     t.append(rows(spark, 1, 2), create=True)
     own = t.read().where("id < 2")
     t.append(rows(spark, 3))
-    spark.conf.set("spark.sql.maxPlanStringLength", "10")
-    try:
+    with session_with(spark, "spark.sql.maxPlanStringLength", "10"):
         with pytest.raises(ProposalRejectedError):
             t.overwrite(own)
         assert spark.conf.get("spark.sql.maxPlanStringLength") == "10"
-    finally:
-        spark.conf.unset("spark.sql.maxPlanStringLength")
     assert ids_of(t.read()) == [1, 2, 3]
 
 
@@ -242,11 +240,8 @@ def test_append_when_the_session_leaves_an_hour_out_then_its_times_are_in_their_
     t = commitlog.spark.table(spark, TABLE, log=log)
     moments = ["1969-12-31 23:59:59.999999", "2024-03-10 02:30:00.25"]
     rows = " UNION ALL ".join(f"SELECT TIMESTAMP_NTZ '{at}' AS there, TIMESTAMP_LTZ '{at}Z' AS at" for at in moments)
-    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    try:
+    with session_with(spark, "spark.sql.session.timeZone", "America/New_York"):
         t.append(spark.sql(rows), create=True, partition_by=["bucket(1000, there)", "bucket(1000, at)"])
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
     kinds = {"timestamp": "", "timestamptz": "+00"}
     buckets = {tuple(bucket_of(parse_type(kind), at + zone, 1000) for kind, zone in kinds.items()) for at in moments}
     files = scan_at(catalog_of(log), TABLE, log.head_snapshot_id()).files
@@ -260,8 +255,7 @@ def test_table_when_its_session_takes_quoted_names_for_patterns_then_does_what_i
     log = InMemoryCommitLog(data_path=tmp_path / "lake")
     t = commitlog.spark.table(spark, TABLE, log=log)
     columns = "id AS `id (own)`, 10 * id AS `.*`, timestamp_seconds(id) AS `at|by`"
-    spark.conf.set("spark.sql.parser.quotedRegexColumnNames", "true")
-    try:
+    with session_with(spark, "spark.sql.parser.quotedRegexColumnNames", "true"):
         t.append(spark.range(9).selectExpr(*columns.split(", ")), create=True, partition_by=["day(at|by)"])
         t.update(("id (own)", "=", 1), {".*": sf.lit(11)})
         t.delete(("id (own)", "in", [2, 3]))
@@ -274,8 +268,6 @@ def test_table_when_its_session_takes_quoted_names_for_patterns_then_does_what_i
         plain.merge(spark.range(1, 4).selectExpr("id", "9L AS id_1"), on="id").when_matched_update().commit()
         assert {tuple(row) for row in plain.read().collect()} == {(0, 0), (1, 9), (2, 9)}
         found = {row["id (own)"]: row[".*"] for row in t.read().collect()}
-    finally:
-        spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")
     assert found == {0: 0, 1: 11, 4: 4, 5: 5, 6: 60, 7: 70, 8: 80, 9: 9, 10: 10}
 
 
@@ -290,8 +282,7 @@ def test_read_when_its_rows_are_written_as_plain_parquet_then_these_files_are_re
     other.append(spark.sql("SELECT 7L AS id, 1L AS amount"), create=True)
     with log.transaction() as tx:
         tx.alter("main.left").rename_column("ident", "id").add_column("region", "varchar", default="eu")
-    spark.conf.set("spark.sql.parquet.enableVectorizedReader", in_columns)
-    try:
+    with session_with(spark, "spark.sql.parquet.enableVectorizedReader", in_columns):
         joined = (
             t.read().join(other.read(), "id").selectExpr("id", "id AS key", "items[0].n", "item", "region", "amount")
         )
@@ -299,8 +290,6 @@ def test_read_when_its_rows_are_written_as_plain_parquet_then_these_files_are_re
         again = spark.read.parquet(str(tmp_path / "joined")).collect()
         spark.range(1).write.parquet(str(tmp_path / "plain"))
         plain = spark.read.schema(t.read().schema).parquet(str(tmp_path / "plain")).collect()
-    finally:
-        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
     assert again == [(7, 7, 8, (9,), "eu", 1)]
     assert plain == [(0, None, None, None)]
 
@@ -313,13 +302,10 @@ def test_table_when_a_session_ignores_files_that_are_missing_then_those_of_table
     t.append(rows(spark, 1, 2), create=True)
     [lost] = (tmp_path / "lake").rglob("*.parquet")
     lost.rename(lost.with_suffix(".lost"))
-    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
-    try:
+    with session_with(spark, "spark.sql.files.ignoreMissingFiles", "true"):
         for work in (t.read().count, t.merge(rows(spark, 2), on="id").when_not_matched_insert().commit):
             with pytest.raises(Exception, match="does not exist"):
                 work()
-    finally:
-        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
 def test_overwrite_when_new_rows_leave_out_a_column_of_the_filter_then_checks_what_they_will_have_there(
@@ -350,13 +336,10 @@ def test_table_when_two_of_its_columns_are_one_name_to_the_session_then_says_so_
         with pytest.raises(DataFileError, match=r"columns Ä and ä .* set spark.sql.caseSensitive=true"):
             work()
     assert create_views(spark, log=log) == {"main.others": "others"}
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
+    with session_with(spark, "spark.sql.caseSensitive", "true"):
         t.append(spark.sql("SELECT 1L AS id, 2L AS `Ä`, 3L AS `ä`"))
         t.update("`ä` = 3", {"Ä": "`ä` + 4"})
         assert t.read().collect() == [(1, 7, 3)]
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
 
 
 @pytest.mark.parametrize("order", [{}, {"z_order_by": ["id", "_commitlog_morton"]}])
@@ -374,11 +357,8 @@ def test_history_when_its_session_reserves_words_of_sql_then_is_told_nevertheles
 ) -> None:
     t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
     t.append(rows(spark, 1), create=True)
-    spark.conf.set("spark.sql.ansi.enforceReservedKeywords", "true")
-    try:
+    with session_with(spark, "spark.sql.ansi.enforceReservedKeywords", "true"):
         assert [row.snapshot_id for row in t.history().collect()] == [1]
-    finally:
-        spark.conf.unset("spark.sql.ansi.enforceReservedKeywords")
 
 
 def test_append_when_a_partition_is_of_a_day_that_no_catalog_has_then_is_of_any_partition(
@@ -435,14 +415,11 @@ def test_delete_when_files_have_more_rows_than_the_driver_is_told_of_at_once_the
 def test_source_of_a_merge_when_it_was_computed_then_goes_by_its_size_not_by_that_of_what_it_is_made_of(
     spark: SparkSession,
 ) -> None:
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "4000")
-    try:
+    with session_with(spark, "spark.sql.autoBroadcastJoinThreshold", "4000"):
         sizes = {}
         for rest in (0, 1):
             kept = spark.range(10_000).where(f"id < 5 OR {rest} = 1").localCheckpoint()
             sizes[kept.count()] = is_kept_small(kept)
-    finally:
-        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     assert sizes == {5: True, 10_000: False}
 
 

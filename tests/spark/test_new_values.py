@@ -10,6 +10,7 @@ from people import rows
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from sessions import session_with
 
 import commitlog.spark
 from commitlog.spark import SparkTable
@@ -57,24 +58,18 @@ def test_merge_when_case_tells_names_apart_in_spark_then_takes_its_columns_by_na
 ) -> None:
     monkeypatch.setattr(source_keys, "ROWS_MIN", 1)
     source = spark.range(2, 5).selectExpr("id AS ID", "'new' AS Name")
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
+    with session_with(spark, "spark.sql.caseSensitive", "true"):
         people_table.merge(source, on="Id").when_matched_update().when_not_matched_insert().commit()
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
     assert all_of(people_table) == [(1, "n1", 1), (2, "new", 2), (3, "new", 3), (4, "new", None)]
 
 
 def test_merge_when_another_column_of_its_source_differs_by_case_alone_then_takes_the_one_that_is_named(
     spark: SparkSession, people_table: SparkTable
 ) -> None:
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
+    with session_with(spark, "spark.sql.caseSensitive", "true"):
         source = spark.sql("SELECT 1L AS id, 'other' AS ID, 2L AS Id")
         for on, value in (("id", "by id"), ("Id", "by Id")):
             people_table.merge(source, on=on).when_matched_update(set={"name": sf.lit(value)}).commit()
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
     assert all_of(people_table) == [(1, "by id", 1), (2, "by Id", 2), (3, "n3", 3)]
 
 

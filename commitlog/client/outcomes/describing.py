@@ -174,5 +174,10 @@ def shown_table(schema: str, name: str) -> str:
     return quoted(str(TableName(schema, name)))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def noun(count: int, one: str) -> str:
+    """What a count is of: the word for one, or for several."""
+    return one if count == 1 else f"{one}s"
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {noun(number, one)}"
