@@ -214,18 +214,14 @@ def decode_record(data: bytes, *, expanded: bool = False) -> m.Genesis | Takeove
         case "Takeover":
             return opened(data, "Takeover", read_takeover)
         case "Outcome":
-            return opened(data, "Outcome", _read_expanded if expanded else _read_outcome)
+            return opened(data, "Outcome", _read_outcome, expands=expanded)
         case other:
             raise MalformedRecordError(f"a record of kind {other}, not Outcome or Genesis or Takeover")
 
 
 def _read_outcome(cursor: Cursor) -> OutcomeRecord:
-    outcome, log_id, prev_hash, told = read_outcome(cursor, decode_proposal)
-    return OutcomeRecord(outcome, log_id, prev_hash, told)
-
-
-def _read_expanded(cursor: Cursor) -> OutcomeRecord:
-    outcome, log_id, prev_hash, told = read_outcome(cursor, _decode_expanded)
+    decode = _decode_expanded if cursor.expands else decode_proposal
+    outcome, log_id, prev_hash, told = read_outcome(cursor, decode)
     return OutcomeRecord(outcome, log_id, prev_hash, told)
 
 
