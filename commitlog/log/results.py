@@ -28,6 +28,7 @@ from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import end_offset, first_offsets
 from commitlog.log.reading import TopicLossError, TopicReader
+from commitlog.log.topics import topics_of
 from commitlog.log.trims import begins_at as begins_at
 from commitlog.log.trims import check_beginning
 from commitlog.observing.headers import traceparent_in
@@ -113,7 +114,7 @@ class ResultsReader:
         self._settings = settings
         self._traced = traced
         self._expanded = expanded
-        self._topic = f"{settings.log}.results"
+        self._topic = topics_of(settings.log).results
         self._chain = Chain() if after is None else Chain.after(after)
         self._takeovers: tuple[bytes, ...] = ()
         self.foreign: list[int] = []
@@ -312,7 +313,7 @@ def results_end(settings: Settings) -> int:
     Raises:
         LogUnavailableError: no broker has answered.
     """
-    return end_offset(settings, f"{settings.log}.results", 0)
+    return end_offset(settings, topics_of(settings.log).results, 0)
 
 
 def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, bytes | None]]:
@@ -330,7 +331,7 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
 
 def read_messages(settings: Settings, start: int, end: int) -> Iterator[Message]:
     """The same with all that a message has beside its value; raises as `read_range`."""
-    reader = TopicReader(settings, f"{settings.log}.results", {0: start})
+    reader = TopicReader(settings, topics_of(settings.log).results, {0: start})
     try:
         deadline = settings.machine.now_s() + END_TIMEOUT_S
         while reader.next_offsets[0] < end:

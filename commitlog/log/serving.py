@@ -21,7 +21,7 @@ doubt:
   `told`; so an answer is repeated rather than lost. A receipt that fails is sent again and is no doubt about the log.
 - A batch of which not everything was reported for longer than a producer may keep it is *doubt* too (`check_reported`): a
   producer can stop sending, and say nothing.
-- `may_decide` holds back what would make too much in flight, or too much that is not told yet.
+- `may_send` holds back what would make too much in flight, and `Telling.has_room` what would leave too much untold.
 - `may_beat`: a heartbeat says "I can append"; none is sent while an append waits for too long.
 
 Whatever time it is comes in as an argument.
