@@ -135,7 +135,6 @@ class _InMemoryAccess:
         self._decider = self._new_decider()
         self.is_closed = False
         self._contents = MemoryCatalog(lambda: self._state, self._genesis, _WhileOpen(self, self._changed))
-        self._offset = 0
         self._positions: dict[str, int] = {}
         self.answers_to_lose = 0
 
@@ -215,9 +214,9 @@ class _InMemoryAccess:
         with self._changed:
             if self.is_closed:
                 raise log_is_closed()
-            outcome = self._decided(Incoming(0, self._offset, None, encoded))
-            self._offset += 1
-            self._remember(outcome)
+            outcome = self._decided(Incoming(0, len(self.outcomes), None, encoded))
+            self.outcomes.append(outcome)
+            self._contents.take(outcome)
             lost = self.answers_to_lose > 0
             self.answers_to_lose -= lost
             self._changed.notify_all()
@@ -246,7 +245,7 @@ class _InMemoryAccess:
     def find(self, proposal_id: m.ProposalId) -> ProposalStatus:
         with self._changed:
             found = [each for each in self.outcomes if each.proposal_id == proposal_id]
-            position = m.Position(0, self._offset)
+            position = m.Position(0, len(self.outcomes))
         first = next((each for each in found if each.verdict is not m.Verdict.DUPLICATE), found[0] if found else None)
         state = OutcomeState.NEVER_SEEN if first is None else OutcomeState.DECIDED
         return ProposalStatus(proposal_id, state, first, (position,))
@@ -315,10 +314,6 @@ class _InMemoryAccess:
         with self._changed:
             self.is_closed = True
             self._changed.notify_all()
-
-    def _remember(self, outcome: m.Outcome) -> None:
-        self.outcomes.append(outcome)
-        self._contents.take(outcome)
 
 
 class InMemoryCommitLog(CommitLog):
