@@ -23,7 +23,7 @@ from commitlog.client.access.unanswered import UnansweredProposals
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.limits import check_limits
 from commitlog.client.outcomes.describing import describe_changes, describe_read
-from commitlog.client.outcomes.explaining import explain, explain_status, way_out
+from commitlog.client.outcomes.explaining import Explanation, explain, way_out
 from commitlog.client.tables.filters import predicates
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
@@ -584,7 +584,7 @@ def test_explain_when_committed_then_no_way_out_is_needed(log: InMemoryCommitLog
 
 def test_explain_when_still_queued_then_says_so() -> None:
     status = commitlog.ProposalStatus(new_proposal_id(), OutcomeState.UNDECIDED)
-    assert "not decided yet" in explain_status(status)
+    assert "not decided yet" in str(Explanation(status))
 
 
 def test_explain_when_the_history_is_gone_then_the_advice_is_general(log: InMemoryCommitLog) -> None:

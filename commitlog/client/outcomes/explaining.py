@@ -56,7 +56,19 @@ class Explanation:
     unavailable: str | None = None
 
     def __str__(self) -> str:
-        return explain_status(self.status, self.tried, unavailable=self.unavailable)
+        """The story, some lines of text; where nothing was tried, the advice is general."""
+        status = self.status
+        if status.outcome is not None:
+            return "\n".join(_decided(status.outcome, self.tried, self.unavailable))
+        shown = format_id(status.proposal_id)
+        if status.state is OutcomeState.UNDECIDED:
+            return f"Proposal {shown} is in the log and not decided yet; the sequencer will answer it in its turn."
+        searched = ", ".join(f"{at.offset} of partition {at.partition}" for at in status.positions)
+        return (
+            f"Proposal {shown} was never seen"
+            + (f" (searched up to offset {searched})" if searched else "")
+            + ". It was not sent to this log, or its bytes were unreadable: then they are in the dead letters."
+        )
 
 
 def explain(access: LogAccess, proposal_id: m.ProposalId) -> Explanation:
@@ -70,24 +82,6 @@ def explain(access: LogAccess, proposal_id: m.ProposalId) -> Explanation:
     except HistoryUnavailableError as error:
         return Explanation(status, unavailable=str(error))
     return Explanation(status, alternatives_to(state, outcome, decode_statistics=decode_statistics))
-
-
-def explain_status(status: ProposalStatus, tried: Sequence[Alternative] = (), *, unavailable: str | None = None) -> str:
-    """The story of a proposal, some lines of text.
-
-    tried: what would have become of it otherwise; without it the advice is general. unavailable: why there is none.
-    """
-    if status.outcome is not None:
-        return "\n".join(_decided(status.outcome, tried, unavailable))
-    shown = format_id(status.proposal_id)
-    if status.state is OutcomeState.UNDECIDED:
-        return f"Proposal {shown} is in the log and not decided yet; the sequencer will answer it in its turn."
-    searched = ", ".join(f"{at.offset} of partition {at.partition}" for at in status.positions)
-    return (
-        f"Proposal {shown} was never seen"
-        + (f" (searched up to offset {searched})" if searched else "")
-        + ". It was not sent to this log, or its bytes were unreadable: then they are in the dead letters."
-    )
 
 
 def _decided(outcome: m.Outcome, tried: Sequence[Alternative], unavailable: str | None) -> Iterator[str]:
