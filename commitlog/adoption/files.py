@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from commitlog.adoption.definitions import SourceColumn, SourceTable
 from commitlog.adoption.source import CATALOG, SourceLake, file_text, quoted, text
@@ -65,18 +65,17 @@ class FileWriter:
 
         mapping: by which names the file has the table's columns: its own field ids, if any, are not the table's then.
         """
-        tree = _FieldTree(
-            self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({file_text(path)})").fetchall()
-        )
-        kept = [name for name in tree.top if name not in (ROW_ID, SNAPSHOT_ID)]
-        spec, paths = tree.spec(kept), tree.paths(kept)
-        if mapping is not None:
-            named = tuple(_named_in_file(mapping, table.columns))
-            kept, spec, paths = [column.name for column in named], _field_specs(named), _paths(named)
+        if mapping is None:
+            read = self._conn.execute(f"SELECT name, field_id, num_children FROM parquet_schema({file_text(path)})")
+            columns: Sequence[_Column] = [
+                each for each in _fields(read.fetchall()) if each.name not in (ROW_ID, SNAPSHOT_ID)
+            ]
+        else:
+            columns = list(_named_in_file(mapping, table.columns))
         self._choose(positions, row_ids)
-        columns = ", ".join(f"f.{quoted(name)}" for name in kept)
-        query = f"SELECT {columns} {_CARRIED} FROM {_numbered(path)} f JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
-        return self._copy(query, target, spec, paths, table, row_ids is not None)
+        kept = ", ".join(f"f.{quoted(each.name)}" for each in columns)
+        query = f"SELECT {kept} {_CARRIED} FROM {_numbered(path)} f JOIN chosen c ON f.{_NUMBER} = c.source ORDER BY c.place"
+        return self._copy(query, target, columns, table, row_ids is not None)
 
     def _choose(self, source: Sequence[int], row_ids: Sequence[int] | None, since: Sequence[int] | None = None) -> None:
         """Make the table ``chosen`` of the rows that go into the next file, in their order there."""
@@ -95,11 +94,9 @@ class FileWriter:
         self._conn.execute("CREATE OR REPLACE TEMP TABLE chosen AS SELECT * FROM chosen_rows")
         self._conn.unregister("chosen_rows")
 
-    def _copy(
-        self, query: str, target: str, spec: str, paths: Mapping[str, int], table: SourceTable, carries: bool
-    ) -> Written:
-        leaves = table.leaves()
-        known = {path: leaves[leaf_id] for path, leaf_id in paths.items() if leaf_id in leaves}
+    def _copy(self, query: str, target: str, columns: Sequence[_Column], table: SourceTable, carries: bool) -> Written:
+        leaves, spec = table.leaves(), _field_specs(columns)
+        known = {path: leaves[leaf_id] for leaf_id, path in _quoted_leaves(columns) if leaf_id in leaves}
         if carries:
             query = query.replace(_CARRIED, f", c.row_id AS {ROW_ID}")
             spec = f"{spec}, {ROW_ID}: {ROW_ID_FIELD}"
@@ -261,7 +258,7 @@ class SourceFiles(FileWriter):
             return self._copy_table(query(exactly=False), target, table, carries)
 
     def _copy_table(self, query: str, target: str, table: SourceTable, carries: bool) -> Written:
-        return self._copy(query, target, _field_specs(table.columns), _paths(table.columns), table, carries)
+        return self._copy(query, target, table.columns, table, carries)
 
 
 def known_counts(nulls: int | None, values: int | None, record_count: int) -> tuple[int | None, int | None]:
@@ -330,69 +327,46 @@ def _named_in_file(
         yield replace(column, name=each.source_name if is_struct else column.name, children=children)
 
 
-def _field_specs(columns: Sequence[SourceColumn]) -> str:
-    return ", ".join(map(_field_spec, columns))
+class _Field(NamedTuple):
+    """A column of a Parquet file, or what is in one; it need not have a field id."""
+
+    column_id: int | None
+    name: str
+    children: tuple[_Field, ...]
 
 
-def _field_spec(column: SourceColumn) -> str:
+_Column: TypeAlias = SourceColumn | _Field
+
+
+def _fields(rows: Sequence[tuple[str, int | None, int | None]]) -> list[_Field]:
+    """The columns of a Parquet file by its schema, depth first, without the groups that only Parquet needs."""
+    left = iter(rows[1:])
+
+    def read() -> _Field:
+        name, field_id, count = next(left)
+        children: list[_Field] = []
+        for child in (read() for _ in range(count or 0)):
+            children += child.children if child.column_id is None and child.children else (child,)
+        return _Field(field_id, name, tuple(children))
+
+    return [read() for _ in range(rows[0][2] or 0)]
+
+
+def _field_specs(columns: Sequence[_Column]) -> str:
+    """The field ids of columns, as COPY takes them."""
+    return ", ".join(_field_spec(each) for each in columns if each.column_id is not None)
+
+
+def _field_spec(column: _Column) -> str:
     if not column.children:
         return f"{quoted(column.name)}: {column.column_id}"
-    inner = ", ".join(_field_spec(child) for child in column.children)
-    return f"{quoted(column.name)}: {{__duckdb_field_id: {column.column_id}, {inner}}}"
+    return f"{quoted(column.name)}: {{__duckdb_field_id: {column.column_id}, {_field_specs(column.children)}}}"
 
 
-def _quoted_leaves(column: SourceColumn, prefix: str = "") -> Iterator[tuple[int, str]]:
-    path = prefix + quoted(column.name)
-    if not column.children:
-        yield column.column_id, path
-    for child in column.children:
-        yield from _quoted_leaves(child, path + ".")
-
-
-def _paths(columns: Sequence[SourceColumn]) -> dict[str, int]:
-    return {path: column_id for column in columns for column_id, path in _quoted_leaves(column)}
-
-
-class _FieldTree:
-    """The columns of a Parquet file with their field ids, without the groups that only Parquet needs."""
-
-    def __init__(self, rows: Sequence[tuple[str, int | None, int | None]]) -> None:
-        self._rows = iter(rows[1:])
-        self.top = dict(self._read() for _ in range(rows[0][2] or 0))
-
-    def _read(self) -> tuple[str, tuple[int | None, dict[str, Any]]]:
-        name, field_id, count = next(self._rows)
-        children: dict[str, Any] = {}
-        for child_name, child in (self._read() for _ in range(count or 0)):
-            if child[0] is None and child[1]:
-                children.update(child[1])
-            else:
-                children[child_name] = child
-        return name, (field_id, children)
-
-    def spec(self, names: Sequence[str]) -> str:
-        """The field ids of these columns, as COPY takes them."""
-        return ", ".join(filter(None, (self._spec(name, self.top[name]) for name in names)))
-
-    def _spec(self, name: str, field: tuple[int | None, dict[str, Any]]) -> str:
-        field_id, children = field
-        if field_id is None:
-            return ""
-        if not children:
-            return f"{quoted(name)}: {field_id}"
-        inner = ", ".join(filter(None, (self._spec(child, found) for child, found in children.items())))
-        return f"{quoted(name)}: {{__duckdb_field_id: {field_id}, {inner}}}"
-
-    def paths(self, names: Sequence[str]) -> dict[str, int]:
-        """The field ids of what holds values, by quoted path."""
-        found: dict[str, int] = {}
-
-        def walk(path: str, field: tuple[int | None, dict[str, Any]]) -> None:
-            if field[0] is not None and not field[1]:
-                found[path] = field[0]
-            for child, inner in field[1].items():
-                walk(f"{path}.{quoted(child)}", inner)
-
-        for name in names:
-            walk(quoted(name), self.top[name])
-        return found
+def _quoted_leaves(columns: Sequence[_Column], prefix: str = "") -> Iterator[tuple[int | None, str]]:
+    """The field id and the quoted path of what holds values."""
+    for column in columns:
+        path = prefix + quoted(column.name)
+        if not column.children:
+            yield column.column_id, path
+        yield from _quoted_leaves(column.children, path + ".")
