@@ -101,14 +101,15 @@ def wanted(rows: RowsOfFile, record_count: int) -> npt.NDArray[np.bool_]:
     for path in rows.delete_files:
         flags[delete_positions(path)] = listed
     if rows.positions is not None:
-        flags[_numbers(rows.positions)] = True
+        flags[numbers(rows.positions)] = True
     for path in rows.earlier_delete_files:
         flags[delete_positions(path)] = False
-    flags[_numbers(rows.without)] = False
+    flags[numbers(rows.without)] = False
     return flags
 
 
-def _numbers(positions: FrozenBitMap64) -> npt.NDArray[np.int64]:
+def numbers(positions: FrozenBitMap64) -> npt.NDArray[np.int64]:
+    """The positions in a bitmap."""
     return np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)
 
 
@@ -123,3 +124,8 @@ def delete_positions(path: str) -> npt.NDArray[np.int64]:
     with there(path):
         positions = pq.read_table(inner, columns=[_POSITION], filesystem=filesystem)[_POSITION]
     return np.asarray(positions.to_numpy(), dtype=np.int64)
+
+
+def in_delete_file(path: str | None) -> FrozenBitMap64:
+    """The positions that a data file's delete file holds, where it has one."""
+    return _NONE if path is None else bitmap(delete_positions(path))

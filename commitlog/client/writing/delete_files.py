@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import FrozenBitMap64
 
 from commitlog.client.files.lake import new_name
 from commitlog.client.files.places import Naming, filesystem_of, normal_path, relative_to
+from commitlog.client.reading.rows_of_file import numbers
 from commitlog.domain.model import DeleteFile
 
 INLINED_MAX = 1_000
@@ -58,8 +58,7 @@ def write_delete_file(data_file_id: int, data_path: str, positions: Iterable[int
     rows = FrozenBitMap64(positions)
     path = f"{table_path.rstrip('/')}/{new_name()}-deletes.parquet"
     schema = pa.schema([_field("file_path", pa.string()), _field("pos", pa.int64())])
-    places = np.frombuffer(rows.to_array(), np.uint64).astype(np.int64)
-    table = pa.table([pa.repeat(pa.scalar(data_path), len(rows)), places], schema=schema)
+    table = pa.table([pa.repeat(pa.scalar(data_path), len(rows)), numbers(rows)], schema=schema)
     filesystem, inner = filesystem_of(normal_path(path))
     with Naming(path):
         pq.write_table(table, inner, filesystem=filesystem, compression="snappy")

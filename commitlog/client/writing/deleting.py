@@ -14,7 +14,7 @@ from pyroaring import FrozenBitMap64
 from commitlog.client.access.contents import Contents
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.matching import Condition, all_of
-from commitlog.client.reading.rows_of_file import RowsOfFile, delete_positions
+from commitlog.client.reading.rows_of_file import RowsOfFile, bitmap, in_delete_file
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
@@ -98,7 +98,7 @@ class Deletion:
         live = {each: files[each].live_count for each in found}
         limits = self._settings
         split = split_deletes(found, live, limits.inlined_positions_max, limits.changeset_positions_max)
-        gone = {each: found[each] | _in_delete_file(files[each]) for each in split.in_files}
+        gone = {each: found[each] | in_delete_file(files[each].delete_file_path) for each in split.in_files}
         if scattered := beyond_room(gone, limits.proposal_bytes_max // 2):
             at = transaction.base_snapshot_id
             raise ScatteredRowsError(self._name, table, at, [files[each] for each in scattered], found, limits)
@@ -126,13 +126,6 @@ def _matching(file: CatalogFile, conditions: Sequence[Condition]) -> FrozenBitMa
         start += batch.num_rows
         matching = pa.Table.from_arrays([*batch.columns, positions], names=names).filter(kept)
         found.append(matching.column("pos").to_numpy())
-    return FrozenBitMap64(np.concatenate(found)) - _deleted(file) if found else FrozenBitMap64()
-
-
-def _deleted(file: CatalogFile) -> FrozenBitMap64:
-    """The positions of a file's rows that are deleted already."""
-    return file.deleted | _in_delete_file(file)
-
-
-def _in_delete_file(file: CatalogFile) -> FrozenBitMap64:
-    return FrozenBitMap64(() if file.delete_file_path is None else delete_positions(file.delete_file_path))
+    if not found:
+        return FrozenBitMap64()
+    return bitmap(np.concatenate(found)) - file.deleted - in_delete_file(file.delete_file_path)

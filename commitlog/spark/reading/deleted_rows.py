@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from commitlog.client.reading.rows_of_file import numbers
 from commitlog.spark.reading.scan_files import FILE, POSITION, ScanFile
 
 _DELETED = "_commitlog_deleted_words"
@@ -39,5 +40,5 @@ def _words(file: ScanFile) -> npt.NDArray[np.int64]:
     """A bit for each position up to the last deleted one, the lowest first, in whole words."""
     positions = file.deleted | file.in_delete_file()
     flags = np.zeros((positions.max() // _WORD_BITS + 1) * _WORD_BITS, np.uint8)
-    flags[np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)] = 1
+    flags[numbers(positions)] = 1
     return np.packbits(flags, bitorder="little").view("<i8")

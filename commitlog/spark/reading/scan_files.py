@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyroaring import FrozenBitMap64
 
-from commitlog.client.reading.rows_of_file import bitmap, delete_positions
+from commitlog.client.reading.rows_of_file import in_delete_file
 from commitlog.domain.model import MappedColumn
 
 NO_POSITIONS = FrozenBitMap64()
@@ -47,4 +47,4 @@ class ScanFile:
 
     def in_delete_file(self) -> FrozenBitMap64:
         """The positions that its delete file holds, which is read for that."""
-        return NO_POSITIONS if self.delete_file_path is None else bitmap(delete_positions(self.delete_file_path))
+        return in_delete_file(self.delete_file_path)
