@@ -12,6 +12,7 @@ from commitlog.client.files.given_files import Files
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.reading.moments import SnapshotGiven, snapshot_named, snapshot_of
 from commitlog.client.tables.filters import Where
+from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.others_names import ARGUMENTS_OF_TABLES, OF_TABLES, knowing_arguments, told_instead
 from commitlog.client.tables.table_at import TableAt
@@ -202,10 +203,7 @@ class Table:
         at = snapshot_of(self._log, snapshot, None)
         contents = self._log.contents()
         with contents.at_once():
-            found = contents.table_at(self._name.schema, self._name.name, at)
-            if found is None:
-                raise self._log.missing_table(self._name, at)
-            return contents.files_at(found, at)
+            return contents.files_at(found_table(self._name, at, contents), at)
 
     def history(self, limit: int | None = None) -> list[CatalogSnapshot]:
         """The snapshots that changed it, the newest first, also those of an earlier name.

@@ -53,6 +53,8 @@ def test_table_when_there_is_none_then_says_what_may_have_been_meant(
         lambda: table.scan().count(),
         lambda: table.append(ROWS),
         lambda: table.delete("id = 1"),
+        lambda: table.upsert({"id": 1}),
+        lambda: table.files(),
         lambda: tx.append(name, ROWS),
     ):
         with pytest.raises(TableNotFoundError, match=says):

@@ -16,7 +16,7 @@ from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.rows_of_file import rows_of_change
 from commitlog.client.tables.arrow_schemas import arrow_schema
-from commitlog.client.tables.missing import missing_table
+from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model.definitions import Column
@@ -47,9 +47,7 @@ class RowChanges(Frames):
         with contents.at_once():
             contents.check_snapshot(after)
             contents.check_snapshot(upto)
-            table = contents.table_at(name.schema, name.name, upto)
-            if table is None:
-                raise missing_table(name, upto, contents)
+            table = found_table(name, upto, contents)
             found = contents.changes(table, after, upto)
             _check_told(table.definition.columns, str(name))
             self._files: Sequence[ChangedFile] = found.files(deletes=True)

@@ -19,7 +19,7 @@ from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
 from commitlog.client.tables.arrow_schemas import arrow_schema, exact
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.filters import Excluded, Where, conditions
-from commitlog.client.tables.missing import missing_table
+from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.others_names import OF_SCANS, told_instead
 from commitlog.client.tables.stored_rows import stored_rows
@@ -146,10 +146,7 @@ class Scan(Frames):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _table(self) -> CatalogTable:
-        found = self._contents.table_at(self._name.schema, self._name.name, self.snapshot_id)
-        if found is None:
-            raise missing_table(self._name, self.snapshot_id, self._contents)
-        return found
+        return found_table(self._name, self.snapshot_id, self._contents)
 
     @cached_property
     def _found(self) -> _Found:

@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from commitlog.client.tables.names import TableName, quote_part
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 
+TableT = TypeVar("TableT", covariant=True)
 _SHOWN_MAX = 5
 
 
-class Listed(Protocol):
-    """Which names there are at a snapshot."""
+class Listed(Protocol[TableT]):
+    """Which names there are at a snapshot, and the tables."""
 
     def schemas(self, snapshot_id: int) -> list[str]: ...
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]: ...
 
-    def table_at(self, schema: str, table: str, snapshot_id: int) -> object | None: ...
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> TableT | None: ...
 
     def snapshots(self, *, limit: int | None = None) -> Sequence[Any]: ...
 
 
-def missing_table(name: TableName, snapshot_id: int, listed: Listed) -> TableNotFoundError:
+def found_table(name: TableName, snapshot_id: int, listed: Listed[TableT]) -> TableT:
+    """A table at a snapshot.
+
+    Raises:
+        TableNotFoundError: there is none of that name.
+    """
+    found = listed.table_at(name.schema, name.name, snapshot_id)
+    if found is None:
+        raise missing_table(name, snapshot_id, listed)
+    return found
+
+
+def missing_table(name: TableName, snapshot_id: int, listed: Listed[Any]) -> TableNotFoundError:
     """The error for a table that is not there, or not yet."""
     newest = listed.snapshots(limit=1)[0].snapshot_id
     if newest > snapshot_id and listed.table_at(name.schema, name.name, newest) is not None:
@@ -43,7 +56,7 @@ def missing_table(name: TableName, snapshot_id: int, listed: Listed) -> TableNot
     return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=meant)
 
 
-def check_schema(schema: str, snapshot_id: int, listed: Listed) -> None:
+def check_schema(schema: str, snapshot_id: int, listed: Listed[Any]) -> None:
     """See that a schema is there.
 
     Raises:

@@ -11,6 +11,7 @@ from commitlog.client.arguments import checked_text, shown
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.arrow_types import to_rows
+from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.values import row_value, scalar
 from commitlog.client.writing.rows import PlainRows, RowData, given_rows, no_dict
@@ -18,7 +19,7 @@ from commitlog.client.writing.targets import RowTransaction
 from commitlog.domain.model import FilterOp, Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import canonical_value
-from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
+from commitlog.errors import DataFileError, InvalidRequestError
 
 
 def plain_rows(data: RowData | Mapping[str, Any], changes_max: Callable[[int], int]) -> list[dict[str, Any]]:
@@ -85,9 +86,7 @@ class Upsert:
             DataFileError: the table has no key.
             InvalidRequestError: a row lacks a column of the key or gives one twice, or two rows have the same key.
         """
-        found = self._contents.table_at(self._name.schema, self._name.name, transaction.base_snapshot_id)
-        if found is None:
-            raise TableNotFoundError(str(self._name), snapshot_id=transaction.base_snapshot_id)
+        found = found_table(self._name, transaction.base_snapshot_id, self._contents)
         table, definition = str(self._name), found.definition
         if not definition.keyed:
             raise DataFileError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.reading.scan import Scan
-from commitlog.client.tables.missing import missing_table, rows_without_file
+from commitlog.client.tables.missing import found_table, rows_without_file
 from commitlog.client.tables.names import TableName
 from commitlog.domain.model import DataFile, DeleteFile, Predicate
 
@@ -53,10 +53,7 @@ def table_there(contents: Contents, name: TableName, at: int) -> CatalogTable:
         SnapshotNotFoundError: there is no such snapshot, or not any more.
     """
     contents.check_snapshot(at)
-    table = contents.table_at(name.schema, name.name, at)
-    if table is None:
-        raise missing_table(name, at, contents)
-    return table
+    return found_table(name, at, contents)
 
 
 def table_in_files(contents: Contents, name: TableName, at: int, where: Sequence[Predicate] = ()) -> CatalogTable:

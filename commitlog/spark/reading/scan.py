@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
-from commitlog.client.tables.missing import missing_table
+from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import parse_table_name
 from commitlog.client.tables.stored_rows import bytes_of
 from commitlog.domain.model import Predicate
@@ -106,9 +106,7 @@ def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, where: Sequence[P
     """
     catalog.check_snapshot(snapshot_id)
     name = parse_table_name(table)
-    found = catalog.table_at(name.schema, name.name, snapshot_id)
-    if found is None:
-        raise missing_table(name, snapshot_id, catalog)
+    found = found_table(name, snapshot_id, catalog)
     names = catalog.column_names_ever(found.definition.table_id)
     unsigned = {each.column_id for each in found.definition.columns if each.type.name == "uint64"}
     types = catalog.column_types_before(found.definition.table_id) if unsigned else []

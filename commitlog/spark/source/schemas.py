@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from commitlog.client.tables.missing import missing_table
+from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
@@ -32,9 +32,7 @@ def source_schema(options: SourceOptions, table: str) -> StructType:
     snapshot_id = snapshot_of(log, options.text("snapshot"), options.text("timestamp"))
     catalog = catalog_of(log)
     catalog.check_snapshot(snapshot_id)
-    found = catalog.table_at(name.schema, name.name, snapshot_id)
-    if found is None:
-        raise missing_table(name, snapshot_id, catalog)
+    found = found_table(name, snapshot_id, catalog)
     if options.flag("changes"):
         check_changes_told(found.definition.columns, str(name))
     return table_schema(held_columns(found.definition.columns, str(name)), changes=options.flag("changes"))
