@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commitlog.client.files.file_columns import ROW_ID_FIELD
-from commitlog.client.reading.file_rows import FileReader
+from commitlog.client.reading.file_rows import ROW_ID_COLUMN, FileReader, row_ids_of
 from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.rows_of_file import rows_of_change
 from commitlog.client.tables.arrow_schemas import arrow_schema
@@ -20,7 +19,7 @@ from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import fold, parse_type
+from commitlog.domain.model.types import fold
 from commitlog.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 SNAPSHOT, ROW_ID, CHANGE = "snapshot_id", "rowid", "change_type"
 _HEAD = [(SNAPSHOT, pa.int64()), (ROW_ID, pa.int64()), (CHANGE, pa.string())]
-_ROW_ID_COLUMN = Column(ROW_ID_FIELD, ROW_ID, parse_type("int64"))
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 
 
@@ -94,12 +92,10 @@ class RowChanges(Frames):
         return part
 
     def _of_files(self) -> Iterator[pa.Table]:
-        reader = FileReader([*self.columns, _ROW_ID_COLUMN], ())
+        reader = FileReader([*self.columns, ROW_ID_COLUMN], ())
         for each in self._files:
             for batch, positions in reader.placed(rows_of_change(each)):
-                start = each.file.row_id_start
-                carried = batch.columns[-1]
-                row_ids = carried if start is None else pc.coalesce(carried, pa.array(positions + start))
+                row_ids = row_ids_of(batch.columns[-1], positions, each.file.row_id_start)
                 snapshots = pa.repeat(pa.scalar(each.snapshot_id, pa.int64()), len(row_ids))
                 kinds = pa.repeat(DELETE if each.is_delete else INSERT, len(row_ids))
                 head = [snapshots, row_ids.cast(pa.int64()), kinds]

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
 from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
 from commitlog.client.reading.matching import Condition, Expression, all_of
@@ -25,9 +26,12 @@ from commitlog.client.tables.arrow_columns import Find, conformed
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.stored_rows import scalar_of
 from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import DataFileError
 
 BATCH_ROWS = 131_072
+ROW_ID_COLUMN = Column(ROW_ID_FIELD, ROW_ID, parse_type("int64"))
+"""To be read after the others: the row ids that a file carries."""
 _FORMAT = ds.ParquetFileFormat()
 _KEPT = "kept"
 _FOOTERS_AT_ONCE = 16
@@ -84,6 +88,11 @@ class FileReader:
 
     def _sources(self, file: _Opened) -> _Sources:
         return _Sources(file, self.schema, self._columns, self._hidden, self._conditions)
+
+
+def row_ids_of(carried: pa.Array, positions: npt.NDArray[np.int64], row_id_start: int | None) -> pa.Array:
+    """The ids of a file's rows: those that it carries, else counted from the first one by where they stand."""
+    return carried if row_id_start is None else pc.coalesce(carried, pa.array(positions + row_id_start))
 
 
 class _Opened:

@@ -10,19 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import FrozenBitMap64
 
-from commitlog.client.files.file_columns import ROW_ID, ROW_ID_FIELD
-from commitlog.client.reading.file_rows import FileReader
+from commitlog.client.files.file_columns import ROW_ID
+from commitlog.client.reading.file_rows import ROW_ID_COLUMN, FileReader, row_ids_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, rows_left
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
 from commitlog.client.writing.proposal_room import rewritten_at_once
 from commitlog.client.writing.table_writer import write_rows
 from commitlog.domain.model import DataFile, LogSettings, Reason, Statistics
-from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import parse_type
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _REWRITES_MAX = 3
 """How often files are rewritten for one change: more than once only where others get in between."""
-_ROW_ID_COLUMN = Column(ROW_ID_FIELD, ROW_ID, parse_type("int64"))
 
 
 class Rewriting(Protocol):
@@ -135,7 +131,7 @@ def _rewrite(transaction: Rewriting, scattered: ScatteredRowsError, files: Seque
 
 def _written(table: CatalogTable, files: Iterable[tuple[CatalogFile, RowsOfFile]]) -> list[DataFile]:
     """Rows of files as new files, which carry the rows' ids."""
-    columns = (*table.definition.columns, _ROW_ID_COLUMN)
+    columns = (*table.definition.columns, ROW_ID_COLUMN)
     reader = FileReader(columns, ())
     fitting = fit(reader.schema, table.definition.replace(columns=columns), is_read=True)
     written = write_rows(_pieces(reader, files), fitting, table.path.rstrip("/"))
@@ -151,7 +147,5 @@ def _of_columns(statistics: Statistics) -> Statistics:
 def _pieces(reader: FileReader, files: Iterable[tuple[CatalogFile, RowsOfFile]]) -> Iterator[pa.Table]:
     for file, rows in files:
         for batch, positions in reader.placed(rows):
-            carried = batch.columns[-1]
-            counted = carried if file.row_id_start is None else pa.array(positions + file.row_id_start)
-            row_ids = pc.coalesce(carried, counted)
+            row_ids = row_ids_of(batch.columns[-1], positions, file.row_id_start)
             yield pa.Table.from_arrays([*batch.columns[:-1], row_ids], schema=reader.schema)
