@@ -281,8 +281,7 @@ class ProposalRejectedError(CommitLogError):
 
     def __init__(self, outcome: RejectedOutcome) -> None:
         self.outcome = outcome
-        reason = getattr(outcome.reason, "value", outcome.reason)
-        super().__init__(f"{reason}{_because(outcome.detail or '')}")
+        super().__init__(f"{outcome.reason}{_because(outcome.detail or '')}")
 
     @property
     def invalid_code(self) -> str | None:
@@ -331,9 +330,8 @@ class LinkStoppedError(CommitLogError):
                 f"of {target} is {outcome.limit_bytes:,}. Raise proposal_bytes_max of that log (a CONFIGURE change)"
             )
         else:
-            reason = getattr(outcome.reason, "value", outcome.reason)
             met = "".join(f"; at {target} {each}" for each in there)
-            why = f"{reason}{_because(outcome.detail or '')}{met}. Change one of the two sides so that it can stand"
+            why = f"{outcome.reason}{_because(outcome.detail or '')}{met}. Change one of the two sides so that it can stand"
         super().__init__(
             f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {why}, and begin the link "
             "again: it goes on with this snapshot"
