@@ -11,18 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from commitlog.adoption.source import CatalogRows, Row, alive, default_of, quoted
+from commitlog.adoption.source import SQL_TYPES, CatalogRows, Row, alive, default_of, quoted
 from commitlog.domain import model as m
 from commitlog.domain.model.types import fold, quote
 
 PLACEHOLDER = "commitlog_dropped_{}"
 _ASIDE = "commitlog_renamed_{}"
-SQL_TYPES = {
-    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
-    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
-    "float32": "FLOAT", "float64": "DOUBLE",
-}  # fmt: skip
-"""The names that DuckDB has for types, where they are not those of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,17 @@ _TABLES = (
 )  # fmt: skip
 _TYPED_LITERAL = re.compile(r"""CAST\((?:'((?:[^']|'')*)'|(-?[0-9.]{1,16})) AS "?(\w[\w (),]*?)"?\)""")
 """As the client writes true, DATE '2024-01-01' and 3::BIGINT. A number with more digits may be another one as a DOUBLE."""
-_NAMES = {
-    "tinyint": "int8", "smallint": "int16", "integer": "int32", "bigint": "int64", "hugeint": "int128",
-    "utinyint": "uint8", "usmallint": "uint16", "uinteger": "uint32", "ubigint": "uint64", "uhugeint": "uint128",
-    "float": "float32", "double": "float64",
-    "timestamp with time zone": "timestamptz", "time with time zone": "timetz",
+SQL_TYPES = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
+    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
+    "float32": "FLOAT", "float64": "DOUBLE",
 }  # fmt: skip
+"""The names that DuckDB has for types, where they are not those of the catalog."""
+_NAMES = {
+    **{sql_type.lower(): name for name, sql_type in SQL_TYPES.items()},
+    "timestamp with time zone": "timestamptz",
+    "time with time zone": "timetz",
+}
 """The catalog's names for types of the client's."""
 _OF_NUMBERS = re.compile(r"u?int[0-9]+|float64|decimal\(.*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

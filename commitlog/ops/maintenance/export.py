@@ -16,8 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from commitlog.adoption.definitions import SQL_TYPES
-from commitlog.adoption.source import quoted, text
+from commitlog.adoption.source import SQL_TYPES, quoted, text
 from commitlog.catalog.connecting import plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 from commitlog.client.reading.duckdb_client import attach, check_answers, open_duckdb
