@@ -51,7 +51,6 @@ from commitlog.errors import (
     SnapshotNotFoundError,
 )
 from commitlog.log.batches import Decider, Incoming
-from commitlog.log.codec import encode_proposal
 from commitlog.log.row_handlers import InstalledHandlers
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
@@ -204,9 +203,6 @@ class _InMemoryAccess:
 
     def claim_data_path(self) -> None:
         pass
-
-    def encode(self, proposal: m.Proposal) -> bytes:
-        return encode_proposal(proposal)
 
     def send(
         self, proposal: m.Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None

@@ -28,6 +28,7 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ResultsTrimmedError,
 )
+from commitlog.log.codec import encode_proposal
 from commitlog.observing.tracing import spans
 
 IN_FLIGHT_MAX = 10_000
@@ -150,7 +151,7 @@ class Submissions:
     def _encoded(self, proposal: Any) -> bytes:
         """A proposal as it is sent, once it is within the log's limits."""
         check_kind(proposal)
-        encoded = self._access.encode(proposal)
+        encoded = encode_proposal(proposal)
         try:
             check_limits(proposal, self._access.settings, len(encoded))
         except CommitLogError as error:

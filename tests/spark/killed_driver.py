@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
+from commitlog.log.codec import encode_proposal
 from commitlog.spark import stream_into
 from commitlog.spark.source import data_source, stream_writer
 from commitlog.spark.writing import append as appending
@@ -75,7 +76,7 @@ def die_in_commits(death: Death) -> None:
         if proposal.open_writer or not proposal.writer_id.startswith("spark:"):
             return submit(log, proposal, timeout_ms=timeout_ms)
         if (death.orders.step, death.orders.batch_id) == ("after publish", death.batch_id):
-            log._access.send(proposal, log._access.encode(proposal))
+            log._access.send(proposal, encode_proposal(proposal))
             log._access._connections.publisher().flush(WAIT_S)  # type: ignore[attr-defined]
             death.at("after publish")
         outcome = submit(log, proposal, timeout_ms=timeout_ms)

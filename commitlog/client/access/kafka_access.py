@@ -48,7 +48,6 @@ from commitlog.errors import (
     SnapshotNotFoundError,
 )
 from commitlog.log.checkpoint import load_checkpoints, state_after
-from commitlog.log.codec import encode_proposal
 from commitlog.log.connection import end_offsets, leave_to_parent
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
@@ -210,9 +209,6 @@ class KafkaAccess:
             self._replica.close()
 
     # --- writing ------------------------------------------------------------------------------------------------------
-
-    def encode(self, proposal: Proposal) -> bytes:
-        return encode_proposal(proposal)
 
     def send(
         self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None

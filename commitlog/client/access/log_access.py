@@ -180,14 +180,6 @@ class LogAccess(Protocol):
         """
         ...
 
-    def encode(self, proposal: Proposal) -> bytes:
-        """The proposal as the log holds it.
-
-        Raises:
-            MalformedRecordError: a record cannot hold it.
-        """
-        ...
-
     def send(
         self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
     ) -> PendingAnswer:
@@ -196,7 +188,7 @@ class LogAccess(Protocol):
 
         Args:
             proposal: what is sent.
-            encoded: the same by `encode`.
+            encoded: the same as the log holds it.
             timeout_s: None is as long as an answer is waited for.
             traceparent: the span that it is sent in.
 
