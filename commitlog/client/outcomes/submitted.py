@@ -57,19 +57,7 @@ class SubmittedOutcome:
 
 def answered(proposal: Proposal, receipt: Receipt, decided: Outcome | None = None) -> SubmittedOutcome:
     """The answer from a receipt; with the outcome behind it, where that has been looked up for its conflicts."""
-    return SubmittedOutcome(
-        proposal_id=UUID(bytes=proposal.proposal_id),
-        verdict=receipt.verdict,
-        snapshot_id=receipt.snapshot_id,
-        head_snapshot_id=receipt.head_snapshot_id,
-        reason=receipt.reason,
-        detail=receipt.detail,
-        invalid_code=receipt.invalid_code,
-        conflicts=() if decided is None else decided.conflicts,
-        assigned=receipt.assigned,
-        seq=receipt.seq,
-        decided_at_ms=receipt.decided_at_ms,
-    )
+    return _answer(receipt, proposal.proposal_id, () if decided is None else decided.conflicts)
 
 
 def answered_before(proposal: Proposal, receipt: Receipt, first: Outcome | None) -> SubmittedOutcome:
@@ -95,18 +83,20 @@ def answered_before(proposal: Proposal, receipt: Receipt, first: Outcome | None)
 
 def answered_first(first: Outcome) -> SubmittedOutcome:
     """The answer to a write that is not sent, since what it repeats is known."""
+    return replace(_answer(first, first.proposal_id, first.conflicts), is_repeat=True, first=first.proposal)
+
+
+def _answer(told: Receipt | Outcome, proposal_id: bytes | None, conflicts: tuple[Conflict, ...]) -> SubmittedOutcome:
     return SubmittedOutcome(
-        proposal_id=UUID(bytes=first.proposal_id),
-        verdict=first.verdict,
-        snapshot_id=first.snapshot_id,
-        head_snapshot_id=first.head_snapshot_id,
-        reason=first.reason,
-        detail=first.detail,
-        invalid_code=first.invalid_code,
-        conflicts=first.conflicts,
-        assigned=first.assigned,
-        seq=first.seq,
-        decided_at_ms=first.decided_at_ms,
-        is_repeat=True,
-        first=first.proposal,
+        proposal_id=UUID(bytes=proposal_id),
+        verdict=told.verdict,
+        snapshot_id=told.snapshot_id,
+        head_snapshot_id=told.head_snapshot_id,
+        reason=told.reason,
+        detail=told.detail,
+        conflicts=conflicts,
+        assigned=told.assigned,
+        seq=told.seq,
+        decided_at_ms=told.decided_at_ms,
+        invalid_code=told.invalid_code,
     )
