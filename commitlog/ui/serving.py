@@ -11,40 +11,30 @@ import uvicorn
 from starlette.types import ASGIApp
 
 STOP_TIMEOUT_S = 2
+"""After which connections that stay open are cut."""
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-
-
-class PageServer(uvicorn.Server):
-    """Serves an application until it is told to stop."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                ws="none",
-                http="h11",
-                loop="asyncio",
-                timeout_graceful_shutdown=STOP_TIMEOUT_S,
-            )
-        )
-
-    def stop(self) -> None:
-        """Answer no more requests; connections that stay open are cut after a moment."""
-        self.should_exit = True
 
 
 @contextmanager
 def served(app: ASGIApp, taken: socket.socket) -> Iterator[None]:
     """An application served by a thread, at a socket that listens, as long as the block runs."""
-    server = PageServer(app)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            http="h11",
+            loop="asyncio",
+            timeout_graceful_shutdown=STOP_TIMEOUT_S,
+        )
+    )
     thread = Thread(target=server.run, kwargs={"sockets": [taken]}, name="page")
     thread.start()
     try:
         yield
     finally:
-        server.stop()
+        server.should_exit = True
         thread.join()

@@ -35,7 +35,6 @@ def make_environment(**known: Any) -> Environment:
             "number": number,
             "size": size,
             "moment": moment,
-            "clock": clock,
             "age": age,
             "asked": describe_asked,
             "noun": noun,
@@ -43,7 +42,6 @@ def make_environment(**known: Any) -> Environment:
             "quoted": quoted,
             "capitalize_first": lambda text: text[:1].upper() + text[1:],
             "shorten": shorten,
-            "short_id": short_id,
         }
     )
     environment.globals.update(known, link=link, table_link=table_link)
@@ -70,11 +68,6 @@ def moment(value: datetime | None) -> str:
     return NOT_KNOWN if value is None else value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def clock(value: datetime) -> str:
-    """The time of a moment's day, in UTC."""
-    return value.astimezone(UTC).strftime("%H:%M:%S")
-
-
 def age(value: datetime | None, now: datetime | None = None) -> str:
     """How long ago a moment was, in one unit."""
     if value is None:
@@ -99,11 +92,6 @@ def shorten(text: str | None, length: int = 60) -> str:
     """A text on one line, cut where it is too long."""
     whole = one_line(text or "")
     return whole if len(whole) <= length else whole[: length - 1].rstrip() + "…"
-
-
-def short_id(text: object) -> str:
-    """The end of an id, which differs where ids of one moment begin alike."""
-    return str(text)[-8:]
 
 
 def link(path: str, **query: object) -> str:

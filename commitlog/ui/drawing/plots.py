@@ -17,7 +17,6 @@ class Plot:
     width: int
     height: int
     left: int
-    bottom: int
     grid: tuple[tuple[float, str], ...]
     area: str
     curves: tuple[str, ...]
@@ -42,7 +41,6 @@ def draw_plot(curves: Sequence[Sequence[float | None]], seconds: int) -> Plot:
         width=WIDTH,
         height=HEIGHT,
         left=_LEFT,
-        bottom=bottom,
         grid=tuple((y(value), _short(value)) for value in (0, high / 2, high)),
         area=" ".join(f"{_path(run)}V{bottom}H{run[0][0]}Z" for run in _runs(points[0])),
         curves=tuple(" ".join(_path(run) for run in _runs(curve)) for curve in points),

@@ -61,7 +61,6 @@ class Stop:
 
     snapshot_id: int
     x: float
-    label: str
     is_met: bool
 
 
@@ -133,7 +132,7 @@ def draw_refusal(
         height=lanes_end + _ROOM_BELOW - (0 if again else _LANE_HEIGHT),
         line_y=_LINE_Y,
         line_end=line_end,
-        stops=tuple(Stop(each, places.x(each), str(each), each in met) for each in places.shown),
+        stops=tuple(Stop(each, places.x(each), each in met) for each in places.shown),
         gaps=places.gaps(),
         proposed=proposed,
         others=bars,
