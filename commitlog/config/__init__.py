@@ -219,11 +219,15 @@ class Settings:
         sources = {**self.sources, **dict.fromkeys(told, f"what runs in {home}")}
         return replace(self, **addresses, kafka={**self.kafka, **kafka}, sources=sources)  # type: ignore[arg-type]
 
+    def is_default(self, name: str) -> bool:
+        """Whether nobody has given a setting."""
+        return self.sources[name].startswith("default")
+
     def is_stopped(self, address: str) -> bool:
         """Whether a server of the home is meant, which `up` has run there and does not now: then whoever listens at the default
         address is another one. ``address`` is the setting, "bootstrap_servers" or "database_url".
         """
-        return self.sources[address].startswith("default") and (self.home / PORTS_FILE).exists()
+        return self.is_default(address) and (self.home / PORTS_FILE).exists()
 
     def environment(self) -> dict[str, str]:
         """The process's environment for a child that must see exactly these settings, whatever files it finds; a port that
@@ -232,8 +236,7 @@ class Settings:
         child = {name: value for name, value in os.environ.items() if name in kept or not name.startswith(PREFIX)}
         for name in READERS:
             value = getattr(self, name)
-            is_left_out = name.endswith("_port") and self.sources[name].startswith("default")
-            if value is not None and not is_left_out:
+            if value is not None and not (name.endswith("_port") and self.is_default(name)):
                 child[variable_of(name)] = str(value)
         child.update({KAFKA_PREFIX + name.upper().replace(".", "_"): value for name, value in self.kafka.items()})
         child[PREFIX + "GENESIS"] = json.dumps(dict(self.genesis))

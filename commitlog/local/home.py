@@ -209,7 +209,7 @@ def _kept_ports(settings: Settings) -> dict[str, int]:
         ports = {name: int(kept[name]) for name in ("kafka", "postgres")}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return {name: port for name, port in ports.items() if settings.sources[f"{name}_port"].startswith("default")}
+    return {name: port for name, port in ports.items() if settings.is_default(f"{name}_port")}
 
 
 def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:

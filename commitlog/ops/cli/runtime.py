@@ -79,4 +79,4 @@ def status_command(settings: Settings, as_json: bool) -> None:
 
 def _has_servers(settings: Settings, runtime: RuntimeStatus) -> bool:
     """Whether there is somebody to ask: the embedded servers, or others that the settings name."""
-    return runtime.kafka_answers or not settings.sources["bootstrap_servers"].startswith("default")
+    return runtime.kafka_answers or not settings.is_default("bootstrap_servers")

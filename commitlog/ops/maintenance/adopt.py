@@ -191,9 +191,8 @@ def _absolute(data_path: str) -> str:
 
 def _with_data_path(settings: Settings, data_path: str) -> Settings:
     given = settings.data_path.rstrip("/")
-    origin = settings.sources.get("data_path", "")
-    is_chosen = not origin.startswith("default") and RUN_FILE not in origin
-    if is_chosen and given != data_path.rstrip("/"):
+    origin = settings.sources["data_path"]
+    if not settings.is_default("data_path") and RUN_FILE not in origin and given != data_path.rstrip("/"):
         raise ConfigurationError(
             f"the lake's files are below {data_path}, not {given} ({origin}): a lake that is taken "
             "over stays where it is"

@@ -53,7 +53,7 @@ def run_gateway(
     progress = GatewayProgress() if progress is None else progress
     url = catalog_url(settings)
     tls = _certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
-    is_chosen = not settings.sources["gateway_port"].startswith("default")
+    is_chosen = not settings.is_default("gateway_port")
     last = last_port(settings, GATEWAY.name)
     keeping = Keeping(settings.home / "services" / settings.log / f"kept-by-{GATEWAY.name}")
     # Whoever asks for the catalog waits, which must not keep others from committing.

@@ -37,7 +37,7 @@ def run_page(settings: Settings, *, stop: threading.Event, on_address: Callable[
             token=settings.ui_token,
             hosts=LOCAL_HOSTS if is_local(settings.ui_host) else (),
         )
-        is_chosen = not settings.sources["ui_port"].startswith("default")
+        is_chosen = not settings.is_default("ui_port")
         last = last_port(settings, PAGE.name)
         with (
             listening(settings.ui_host, settings.ui_port, is_chosen=is_chosen, last=last) as taken,
