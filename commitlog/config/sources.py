@@ -104,13 +104,13 @@ def run_layer(home: Path, chosen: list[Layer]) -> Layer:
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     values = _json_object(text, str(path))
-    if _log(chosen) not in (None, values.get("log")):
+    if _first(chosen, "log") not in (None, values.get("log")):
         values.pop("data_path", None)  # it is that log's own
         values.pop("log_id", None)
-    if any("database_url" in layer.values for layer in chosen):
+    if _first(chosen, "database_url") is not None:
         values.pop("reader_url", None)  # they are for another database
         values.pop("writer_url", None)
-    servers = next((each.values["bootstrap_servers"] for each in chosen if "bootstrap_servers" in each.values), None)
+    servers = _first(chosen, "bootstrap_servers")
     if servers is not None:
         values.pop("log_id", None)  # it may be another cluster's
     if servers not in (None, values.get("bootstrap_servers")):
@@ -118,14 +118,14 @@ def run_layer(home: Path, chosen: list[Layer]) -> Layer:
     return Layer(values, f"{path}: {{}}")
 
 
-def _log(layers: list[Layer]) -> object:
-    return next((layer.values["log"] for layer in layers if "log" in layer.values), None)
+def _first(layers: list[Layer], name: str) -> object:
+    return next((layer.values[name] for layer in layers if name in layer.values), None)
 
 
 def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) -> dict[str, object]:
     """What a setting is that nobody gives."""
     caches = Path(environment["XDG_CACHE_HOME"]) if environment.get("XDG_CACHE_HOME") else Path.home() / ".cache"
-    log = str(_log(layers) or DEFAULT_LOG).strip()
+    log = str(_first(layers, "log") or DEFAULT_LOG).strip()
     return {
         "log": DEFAULT_LOG,
         "log_id": None,
