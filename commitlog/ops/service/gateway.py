@@ -25,6 +25,7 @@ from commitlog.gateway.server import THREADS, Gateway, Upstream
 from commitlog.gateway.showing import Showing
 from commitlog.ops.service.counted import CountedCommits, GatewayProgress
 from commitlog.ops.service.listening import last_port, listening, noted, running_place
+from commitlog.ops.service.notes import folder_of
 from commitlog.ops.service.supervisor import GATEWAY, POLL_S
 
 START_TIMEOUT_S = 60.0
@@ -55,7 +56,7 @@ def run_gateway(
     tls = _certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
     is_chosen = not settings.is_default("gateway_port")
     last = last_port(settings, GATEWAY.name)
-    keeping = Keeping(settings.home / "services" / settings.log / f"kept-by-{GATEWAY.name}")
+    keeping = Keeping(folder_of(settings) / f"kept-by-{GATEWAY.name}")
     # Whoever asks for the catalog waits, which must not keep others from committing.
     with (
         closing(keeping),

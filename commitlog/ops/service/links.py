@@ -16,7 +16,7 @@ from pathlib import Path
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
-from commitlog.ops.service.notes import leave_word
+from commitlog.ops.service.notes import folder_of, leave_word
 from commitlog.ops.service.supervisor import LINK, Service
 from commitlog.sites.link import Link, LinkProgress
 
@@ -181,4 +181,4 @@ def link_healths(settings: Settings) -> Iterator[LinkHealth]:
 
 
 def _folder(settings: Settings) -> Path:
-    return settings.home / "services" / settings.log / "links"
+    return folder_of(settings) / "links"

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.service.notes import leave_word, take_back
+from commitlog.ops.service.notes import folder_of, leave_word, take_back
 
 
 def is_local(host: str) -> bool:
@@ -63,7 +63,7 @@ def last_port(settings: Settings, service: str) -> int:
 def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> Iterator[str]:
     """The address of a socket, which others on this machine are told as long as the block runs."""
     port = taken.getsockname()[1]
-    path = _notes_of(settings) / f"{service}.{port}.port"
+    path = folder_of(settings) / f"{service}.{port}.port"
     leave_word(path, {"host": host, "port": port, "pid": os.getpid()})
     leave_word(_last_of(settings, service), port)
     try:
@@ -76,7 +76,7 @@ def running_at(settings: Settings, service: str) -> str | None:
     """The address of a service that listens on this machine, the youngest of several; None when none does."""
     from commitlog.local.processes import is_listening
 
-    for path in sorted(_notes_of(settings).glob(f"{service}.*.port"), key=_written_at, reverse=True):
+    for path in sorted(folder_of(settings).glob(f"{service}.*.port"), key=_written_at, reverse=True):
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
             host, port = note["host"], note["port"]
@@ -98,12 +98,8 @@ def measures_note(service: str) -> str:
     return f"{service}-measures"
 
 
-def _notes_of(settings: Settings) -> Path:
-    return settings.home / "services" / settings.log
-
-
 def _last_of(settings: Settings, service: str) -> Path:
-    return _notes_of(settings) / f"{service}.last-port"
+    return folder_of(settings) / f"{service}.last-port"
 
 
 def _written_at(note: Path) -> float:

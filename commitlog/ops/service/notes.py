@@ -18,6 +18,11 @@ NOTE_MS_MAX = 300_000
 _logger = logging.getLogger("commitlog.notes")
 
 
+def folder_of(settings: Settings) -> Path:
+    """Where the services of this machine leave word of a log."""
+    return settings.home / "services" / settings.log
+
+
 def leave_word(path: Path, told: object) -> bool:
     """Leave word in a file, whole or not at all. Where its disk does not take it, which is logged, that ends no service."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
@@ -49,7 +54,7 @@ class Notes:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._directory = settings.home / "services" / settings.log
+        self._directory = folder_of(settings)
 
     def leave(self, service: str, error: object) -> None:
         """Note what went wrong; it stands until the service is well."""
