@@ -30,7 +30,6 @@ from commitlog.domain.model import Reason, Verdict
 from commitlog.errors import (
     CatalogBehindError,
     CatalogUnavailableError,
-    CommitLogError,
     LogUnavailableError,
     OutcomeUnknownError,
     ProposalRejectedError,
@@ -238,13 +237,9 @@ def _write(writer: Writer, ledger: Ledger, chance: random.Random, end: Path) -> 
             answers = writer.write(ledger.number, begun)
         except ProposalRejectedError as error:
             answers = [Answer(error.outcome.seq, Verdict.REJECTED.value, None)]  # type: ignore[attr-defined]
-        except (*WEATHER, OSError) as error:
-            if isinstance(error, OSError) and not _is_full(error):
+        except Exception as error:
+            if not isinstance(error, WEATHER) and not _is_full(error):
                 ledger.fail(error)
-            time.sleep(AWAY_PAUSE_S)
-            continue
-        except (CommitLogError, Exception) as error:
-            ledger.fail(error)
             time.sleep(AWAY_PAUSE_S)
             continue
         ledger.answer([_plain(each) for each in answers])
@@ -252,8 +247,8 @@ def _write(writer: Writer, ledger: Ledger, chance: random.Random, end: Path) -> 
         time.sleep(chance.random() * PAUSE_S_MAX)
 
 
-def _is_full(error: OSError) -> bool:
-    return "No space left" in str(error)
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and "No space left" in str(error)
 
 
 def _plain(told: SubmittedOutcome | Answer) -> Answer:
