@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -51,11 +50,6 @@ class Goal:
             f"{sign} {_rounded(self.bound)}",
             "reached" if self.is_reached else "missed",
         )
-
-
-def missed(goals: Iterable[Goal]) -> list[Goal]:
-    """Those that are not reached."""
-    return [goal for goal in goals if not goal.is_reached]
 
 
 def _rounded(value: float) -> str:
