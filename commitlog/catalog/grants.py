@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.guard import TRIGGER
-
-_TOGETHER = 200
+from commitlog.catalog.together import in_parts
 
 # Of tables and views as a whole, and of single columns; the owner's own are the owner's anyway.
 _GRANTS = """
@@ -92,7 +91,7 @@ def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor
     for name, column, privilege, grantee, is_grantable in conn.execute(_GRANTS, asked).fetchall():
         alike[privilege, column, grantee, is_grantable].append(name)
     for (privilege, column, grantee, is_grantable), names in alike.items():
-        for together in _parts(names):
+        for together in in_parts(names):
             conn.execute(
                 _GRANT.format(
                     sql.SQL(privilege),
@@ -104,7 +103,3 @@ def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor
                     sql.SQL(" WITH GRANT OPTION" if is_grantable else ""),
                 )
             )
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (names[start : start + _TOGETHER] for start in range(0, len(names), _TOGETHER))

@@ -1,8 +1,4 @@
-"""What the tables of a lake hold outside of their files, in counts: rows that are in no file, and deletes by position.
-
-Each stands in SQL tables of its own, of which there can be more than PostgreSQL has locks. So some are looked at together, in a
-part of the SQL transaction that is rolled back, which gives their locks back.
-"""
+"""What the tables of a lake hold outside of their files, in counts: rows that are in no file, and deletes by position."""
 
 from __future__ import annotations
 
@@ -12,8 +8,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
-
-_TOGETHER = 200
+from commitlog.catalog.together import looked_at
 
 _ROWS_TABLES: LiteralString = "SELECT table_id, table_name FROM ducklake_inlined_data_tables"
 _DELETES_TABLES: LiteralString = """
@@ -40,12 +35,7 @@ def deletes_by_position(conn: Connection, at: int) -> dict[int, int]:
 
 def _counts(conn: Connection, count: sql.SQL, tables: Sequence[tuple[int, str]], at: int) -> dict[int, int]:
     found: dict[int, int] = {}
-    for start in range(0, len(tables), _TOGETHER):
-        counts = [
-            count.format(table_id=table_id, name=sql.Identifier(name), at=at)
-            for table_id, name in tables[start : start + _TOGETHER]
-        ]
-        with conn.transaction(force_rollback=True):
-            for table_id, number in conn.execute(sql.SQL(" UNION ALL ").join(counts)).fetchall():
-                found[table_id] = found.get(table_id, 0) + int(number)
+    counts = (count.format(table_id=table_id, name=sql.Identifier(name), at=at) for table_id, name in tables)
+    for table_id, number in looked_at(conn, counts):
+        found[table_id] = found.get(table_id, 0) + int(number)
     return found

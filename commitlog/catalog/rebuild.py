@@ -30,6 +30,7 @@ from commitlog.catalog.projecting.statistics import StatisticsDecoder
 from commitlog.catalog.projector import AHEAD_BYTES_MAX, Projector, Session, for_batches
 from commitlog.catalog.query_statements import DATA_PATH
 from commitlog.catalog.tables import DUCKLAKE, OWN_SCHEMA
+from commitlog.catalog.together import in_parts, looked_at
 from commitlog.catalog.written import connected, meanwhile
 from commitlog.config import Settings, without_password
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, LogIntegrityError, ResultsTrimmedError
@@ -45,8 +46,6 @@ SWITCH_PAUSE_S = 1.0
 ENDED_TIMEOUT_S = 3.0
 ENDED_PAUSE_S = 0.05
 _INLINED = "^ducklake_inlined_(data|delete)_[0-9_]+$"
-_TOGETHER = 200
-"""Tables that one SQL transaction drops, analyzes or looks at."""
 
 # A reader that waits for us while we wait for it is told of a deadlock after a second: we have to give up before.
 _LOCK_TIMEOUT_MS = 200
@@ -57,7 +56,7 @@ _LEFT_OVER = sql.SQL("""
     WHERE c.relkind = 'r' AND c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname ~ %s
     AND c.relname NOT IN (SELECT table_name FROM {registered})
     AND c.relname NOT IN (SELECT 'ducklake_inlined_delete_' || table_id FROM {tables}) ORDER BY 1""")
-_RELATIONS = sql.SQL("""
+_REBUILT = sql.SQL("""
     SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s
     AND c.relkind = %s ORDER BY 1""")
 _LIVE_TABLES = sql.SQL("""
@@ -289,7 +288,7 @@ def _check_log(live: Connection, session: Session) -> None:
 
 
 def _drop_second(conn: Connection) -> None:
-    _drop(conn, [(SECOND_SCHEMA, name) for name in _relations(conn, SECOND_SCHEMA, "r") if re.match(_INLINED, name)])
+    _drop(conn, [(SECOND_SCHEMA, name) for name in _rebuilt(conn, "r") if re.match(_INLINED, name)])
     conn.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(SECOND_SCHEMA)))
 
 
@@ -316,7 +315,7 @@ def _left_over(conn: Connection, schema: str) -> list[str]:
 
 
 def _drop(conn: Connection, tables: Sequence[tuple[str, str]]) -> None:
-    for together in _parts(tables):
+    for together in in_parts(tables):
         with conn.transaction():
             _set_lock_timeout(conn, _LOCK_TIMEOUT_MS_OF_PROJECTOR)
             conn.execute(sql.SQL("DROP TABLE {}").format(_listed(together)))
@@ -324,28 +323,23 @@ def _drop(conn: Connection, tables: Sequence[tuple[str, str]]) -> None:
 
 def _analyze(conn: Connection) -> None:
     """Let the first queries after the switch know how many rows there are."""
-    for together in _parts([(SECOND_SCHEMA, name) for name in _relations(conn, SECOND_SCHEMA, "r")]):
+    for together in in_parts((SECOND_SCHEMA, name) for name in _rebuilt(conn, "r")):
         conn.execute(sql.SQL("ANALYZE {}").format(_listed(together)))
         conn.commit()
-
-
-def _parts(tables: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple[str, str]]]:
-    return (tables[start : start + _TOGETHER] for start in range(0, len(tables), _TOGETHER))
 
 
 def _listed(tables: Sequence[tuple[str, str]]) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(*table) for table in tables)
 
 
-def _relations(conn: Connection, schema: str, kind: str) -> list[str]:
-    """The tables (kind r) or views (v) of a schema, by name."""
-    rows = conn.execute(_RELATIONS, (schema, kind)).fetchall()
-    return [name for (name,) in rows]
+def _rebuilt(conn: Connection, kind: str) -> list[str]:
+    """The tables (kind r) or views (v) of the second schema, by name."""
+    return [name for (name,) in conn.execute(_REBUILT, (SECOND_SCHEMA, kind)).fetchall()]
 
 
 def _tables_of(live: Connection, staying: set[str]) -> list[tuple[str, str]]:
     """The live tables that the second schema's take the place of: schema and name."""
-    ours = [name for name in _relations(live, SECOND_SCHEMA, "r") if name not in DUCKLAKE.tables]
+    ours = [name for name in _rebuilt(live, "r") if name not in DUCKLAKE.tables]
     rows = live.execute(_LIVE_TABLES, (OWN_SCHEMA, ours, list(DUCKLAKE.tables), _INLINED)).fetchall()
     apart = staying | set(_left_over(live, SECOND_SCHEMA))
     return [(schema, name) for schema, name in rows if name not in apart]
@@ -354,16 +348,11 @@ def _tables_of(live: Connection, staying: set[str]) -> list[tuple[str, str]]:
 def _staying(live: Connection) -> set[str]:
     """The live tables of inlined rows and deletes that are as empty as the second schema's, and made alike."""
     alike = live.execute(_MADE_ALIKE, (_INLINED, SECOND_SCHEMA)).fetchall()
-    empty: set[str] = set()
-    for together in _parts(alike):
-        looks = [
-            _BOTH_EMPTY.format(name, sql.Identifier(place, name), sql.Identifier(SECOND_SCHEMA, name))
-            for place, name in together
-        ]
-        # Rolled back, so that the locks on what was looked at are given back.
-        with live.transaction(force_rollback=True):
-            empty |= {name for (name,) in live.execute(sql.SQL(" UNION ALL ").join(looks)).fetchall()}
-    return empty
+    looks = (
+        _BOTH_EMPTY.format(name, sql.Identifier(place, name), sql.Identifier(SECOND_SCHEMA, name))
+        for place, name in alike
+    )
+    return {name for (name,) in looked_at(live, looks)}
 
 
 def _lock(live: Connection, tables: list[tuple[str, str]], mode: str) -> None:
@@ -387,7 +376,7 @@ def _set_lock_timeout(live: Connection, timeout_ms: int) -> None:
 
 def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]) -> None:
     """Drop the live tables and views, and move the second schema's to where they were."""
-    views = _relations(live, SECOND_SCHEMA, "v")
+    views = _rebuilt(live, "v")
     going = [*tables, *((OWN_SCHEMA, name) for name in views)]
     carry_over(live, going, SECOND_SCHEMA)
     made_by_users = made_on(live, going, SECOND_SCHEMA)
@@ -404,7 +393,7 @@ def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]
     lake = live.execute("SELECT current_schema()").fetchone()
     assert lake is not None
     for kind in ("r", "v"):
-        for name in _relations(live, SECOND_SCHEMA, kind):
+        for name in _rebuilt(live, kind):
             if name in staying:
                 continue
             place = lake[0] if name.startswith("ducklake_") else OWN_SCHEMA

@@ -13,7 +13,7 @@ from deciding import DecidedLog, append, change, create_table, data_file, delete
 from lakes import Lake
 from projecting import Projecting, records_of
 
-from commitlog.catalog import outside_files
+from commitlog.catalog import together
 from commitlog.catalog.census import census
 from commitlog.catalog.projecting import expiry
 from commitlog.catalog.projector import LOSSES_MAX, Session
@@ -187,7 +187,7 @@ def test_expire_when_more_tables_hold_ended_rows_than_are_emptied_at_once_then_t
     database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "EMPTIED_MAX", 3)
-    monkeypatch.setattr(expiry, "_LOOKED_AT", 2)
+    monkeypatch.setattr(together, "TOGETHER", 2)
     lake = Lake(database_url, lake_dir)
     tables = [f"k{number}" for number in range(8)]
     lake.commit(*[keyed_table(name) for name in tables])
@@ -220,7 +220,7 @@ def test_expire_then_tables_that_hold_nothing_to_forget_are_not_locked(database_
 def test_counts_of_all_tables_then_no_more_of_them_are_locked_than_are_looked_at_together(
     database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_files, "_TOGETHER", 20)
+    monkeypatch.setattr(together, "TOGETHER", 20)
     lake = Lake(database_url, lake_dir)
     lake.commit(*[keyed_table(f"k{number}") for number in range(50)], create_table())
     lake.commit(insert("k7", id=1, v="a"), insert("k7", id=2, v="b"), insert("k31", id=1, v="a"))

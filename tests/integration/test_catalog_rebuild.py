@@ -20,6 +20,7 @@ from test_catalog_history import contents
 from test_projector import applied_head, projecting, running, sequencing, until
 
 from commitlog.catalog import rebuild as rebuild_module
+from commitlog.catalog import together
 from commitlog.catalog.projector import Projector
 from commitlog.catalog.rebuild import SECOND_SCHEMA, Rebuild, RebuildProgress
 from commitlog.catalog.tables import READERS_INDEXES
@@ -388,7 +389,7 @@ def privileges(url: str, kind: str) -> list[str]:
 def test_rebuild_when_there_are_many_tables_then_those_without_rows_take_no_locks_and_those_that_went_are_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuild_module, "_TOGETHER", 7)
+    monkeypatch.setattr(together, "TOGETHER", 7)
     with writing(settings) as writer, running(projecting(settings)):
         with writer.transaction() as tx:
             for number in range(60):

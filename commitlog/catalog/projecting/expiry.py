@@ -1,23 +1,22 @@
 """Expiring snapshots: what only they could see leaves the catalog, and files that nobody refers to are scheduled.
 
-Tables of inlined rows and deletes are emptied and not dropped: a DROP would wait for every reader that has one open. There
-can be more of them than PostgreSQL has locks: which ones hold something is looked up in SQL transactions that are rolled
-back, which gives their locks back, and of those the first ones are emptied, the others when the next snapshots expire.
+Tables of inlined rows and deletes are emptied and not dropped: a DROP would wait for every reader that has one open. Of those
+that hold something the first ones are emptied, the others when the next snapshots expire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from commitlog.catalog.together import looked_at
 from commitlog.catalog.writing import CopyBuffer, to_time
 
 EMPTIED_MAX = 500
 """Tables of inlined rows, and as many of inlined deletes, that one expiry empties."""
-_LOOKED_AT = 200
 
 _ENDING = ("data_file", "delete_file", "column_tag", "tag", "partition_info", "view", "schema")
 _OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
@@ -198,19 +197,12 @@ def _forget_rows(buffer: CopyBuffer, floor: int) -> None:
 
 def _empty(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composable) -> list[str]:
     """Delete what the condition says from the tables that hold such rows; those that are left for the next time."""
-    holding = list(_holding(buffer, tables, condition))
+    buffer.flush()
+    looks = [_HOLDS.format(name, sql.Identifier(name), condition) for name in tables]
+    holding = sorted([name for (name,) in looked_at(buffer.conn, looks)])
     for name in holding[:EMPTIED_MAX]:
         buffer.execute(_EMPTY.format(sql.Identifier(name), condition))
     return holding[EMPTIED_MAX:]
-
-
-def _holding(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composable) -> Iterator[str]:
-    for start in range(0, len(tables), _LOOKED_AT):
-        looks = [_HOLDS.format(name, sql.Identifier(name), condition) for name in tables[start : start + _LOOKED_AT]]
-        buffer.flush()
-        with buffer.conn.transaction(force_rollback=True):
-            found = buffer.execute(sql.SQL(" UNION ALL ").join(looks)).fetchall()
-        yield from sorted(name for (name,) in found)
 
 
 def _forget_orphans(buffer: CopyBuffer) -> None:
