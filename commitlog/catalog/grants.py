@@ -11,30 +11,24 @@ from commitlog.catalog.connecting import Connection
 from commitlog.catalog.guard import TRIGGER
 from commitlog.catalog.together import in_parts
 
+_RELATIONS = sql.SQL("""
+    SELECT c.oid, c.relname, w.place, c.relowner, c.relacl, c.relrowsecurity, c.relforcerowsecurity
+    FROM pg_class c JOIN unnest(%(schemas)s::text[], %(names)s::text[]) AS w(place, name)
+        ON c.relnamespace = to_regnamespace(quote_ident(w.place)) AND c.relname = w.name
+    WHERE EXISTS (SELECT 1 FROM pg_class n WHERE n.relnamespace = %(successor)s::regnamespace AND n.relname = c.relname)""")
+_OWNERS = sql.SQL("""
+    SELECT n.relname, n.relkind::text, o.rolname FROM ({relations}) w
+    JOIN pg_class n ON n.relnamespace = %(successor)s::regnamespace AND n.relname = w.relname AND n.relowner <> w.relowner
+    JOIN pg_roles o ON o.oid = w.relowner""").format(relations=_RELATIONS)
 # Of tables and views as a whole, and of single columns; the owner's own are the owner's anyway.
-_GRANTS = """
-    WITH wanted AS (
-        SELECT c.oid, c.relname, c.relowner, c.relacl FROM pg_class c JOIN unnest(%(schemas)s::text[], %(names)s::text[])
-            AS w(place, name) ON c.relnamespace = to_regnamespace(quote_ident(w.place)) AND c.relname = w.name
-        WHERE EXISTS (SELECT 1 FROM pg_class n WHERE n.relnamespace = %(successor)s::regnamespace AND n.relname = c.relname))
+_GRANTS = sql.SQL("""
+    WITH wanted AS ({relations})
     SELECT relname, NULL AS attname, privilege_type, grantee, is_grantable
     FROM wanted, aclexplode(relacl) WHERE grantee <> relowner
     UNION ALL
     SELECT relname, attname, privilege_type, grantee, is_grantable
     FROM wanted JOIN pg_attribute a ON a.attrelid = wanted.oid AND NOT a.attisdropped, aclexplode(attacl)
-    WHERE grantee <> relowner"""
-_OWNERS = """
-    SELECT n.relname, n.relkind::text, o.rolname FROM pg_class c JOIN unnest(%(schemas)s::text[], %(names)s::text[])
-        AS w(place, name) ON c.relnamespace = to_regnamespace(quote_ident(w.place)) AND c.relname = w.name
-    JOIN pg_class n ON n.relnamespace = %(successor)s::regnamespace AND n.relname = c.relname AND n.relowner <> c.relowner
-    JOIN pg_roles o ON o.oid = c.relowner"""
-
-
-_RELATIONS = sql.SQL("""
-    SELECT c.oid, c.relname, c.relkind, w.place, c.relrowsecurity, c.relforcerowsecurity FROM pg_class c
-    JOIN unnest(%(schemas)s::text[], %(names)s::text[]) AS w(place, name)
-        ON c.relnamespace = to_regnamespace(quote_ident(w.place)) AND c.relname = w.name
-    WHERE EXISTS (SELECT 1 FROM pg_class n WHERE n.relnamespace = %(successor)s::regnamespace AND n.relname = c.relname)""")
+    WHERE grantee <> relowner""").format(relations=_RELATIONS)
 _ON_RELATIONS = sql.SQL("""
     WITH wanted AS ({relations}),
     policies AS (
