@@ -18,7 +18,7 @@ from commitlog.client.outcomes.graph import GraphRow, graph_rows
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.ops.cli.ages import read_moment
-from commitlog.ops.cli.options import json_option, print_json, reading_log, settings_options, shown_width
+from commitlog.ops.cli.options import COLOURS, json_option, print_json, reading_log, settings_options, shown_width
 from commitlog.ops.cli.outcomes import entry_to_json, shown_outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +26,6 @@ WRITER_WIDTH_MAX = 24
 WHAT_WIDTH_MIN = 14
 _NO_GRAPH = GraphRow("", "")
 _HEAD = f"{'seq':>6}  {'snapshot':<9}  {'time (UTC)':<19}  "
-_COLOURS = {Verdict.COMMITTED: "green", Verdict.REJECTED: "red", Verdict.DUPLICATE: "yellow"}
 
 
 def filter_options(command: F) -> F:
@@ -133,7 +132,7 @@ def entry_lines(entry: HistoryEntry, what: str, graph: GraphRow = _NO_GRAPH, wri
     time = entry.decided_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
     seq = f"{graph.drawn}{entry.seq:>6}  "
     rest = f"{'':{9 - len(place)}}  {time}  {_writer(entry):<{writer_width}}"
-    head = seq + click.style(place, fg=_COLOURS[entry.verdict]) + rest
+    head = seq + click.style(place, fg=COLOURS[entry.verdict]) + rest
     taken, below = len(seq) + len(place) + len(rest) + 2, f"{graph.below}{'':8}"
     width = max(shown_width(), len(below) + WHAT_WIDTH_MIN)
     if width - taken < WHAT_WIDTH_MIN:

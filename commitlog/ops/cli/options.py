@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 REDRAW_S = 0.2
 PADDED_MAX = 1_000
+COLOURS = {"COMMITTED": "green", "REJECTED": "red", "DUPLICATE": "yellow"}
+"""By verdict."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SETTINGS = {
@@ -205,7 +207,7 @@ def _obeyed_by_none(text: str) -> str:
 
 
 def _style(cell: object) -> str:
-    return {"COMMITTED": "green", "REJECTED": "red", "DUPLICATE": "yellow"}.get(str(cell), "")
+    return COLOURS.get(str(cell), "")
 
 
 @contextmanager
