@@ -81,7 +81,3 @@ def _errors() -> Iterator[type[errors.CommitLogError]]:
 def _meaning(error: type[errors.CommitLogError]) -> str:
     """What its text says before its arguments, on one line."""
     return " ".join((getdoc(error) or "").partition("\n\nArgs:")[0].split())
-
-
-PAGES = {"conflicts": conflict_page, "invalid": invalid_page, "errors": errors_page}
-"""The pages by the words that `commitlog manual` takes."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import click
 
 from commitlog.ops.cli.commands_page import commands_page
-from commitlog.ops.manual import PAGES
+from commitlog.ops.manual import conflict_page, errors_page, invalid_page
 from commitlog.ops.records_page import records_page
 
 
@@ -19,7 +19,9 @@ def _metrics_page() -> str:
 
 
 _PAGES: Mapping[str, Callable[[], str]] = {
-    **PAGES,
+    "conflicts": conflict_page,
+    "invalid": invalid_page,
+    "errors": errors_page,
     "records": records_page,
     "commands": commands_page,
     "metrics": _metrics_page,
