@@ -22,7 +22,6 @@ from commitlog.ops.bench.turns import DELTA, ICEBERG, STOCK, StockLake
 
 OURS = "append"
 NAMES: Mapping[str, str] = {OURS: "commitlog", STOCK: "DuckLake", DELTA: "Delta", ICEBERG: "Iceberg"}
-WRITERS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class PeersBench:
 def run_peers_bench(
     settings: Settings,
     *,
-    writers: Sequence[int] = WRITERS,
+    writers: Sequence[int],
     seconds: float,
     repetitions: int = 1,
     warm_up_s: float = WARM_UP_S,
