@@ -63,6 +63,12 @@ def connect_plainly(
     return psycopg.connect("", autocommit=autocommit, **wanted)
 
 
+def current_schema(conn: Connection) -> str:
+    """Where DuckLake's tables are, by the connection's search path."""
+    [(name,)] = conn.execute("SELECT current_schema()").fetchall()
+    return str(name)
+
+
 @contextmanager
 def told_plainly(database_url: str) -> Iterator[None]:
     """Raise CatalogUnavailableError or CatalogRefusedError for what psycopg raises in the block."""

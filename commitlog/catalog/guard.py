@@ -21,7 +21,7 @@ from typing import LiteralString
 from psycopg import errors, sql
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS_TABLE
-from commitlog.catalog.connecting import Connection
+from commitlog.catalog.connecting import Connection, current_schema
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS, OWN, OWN_SCHEMA
 
 READER_ROLE = "commitlog_reader"
@@ -29,6 +29,8 @@ WRITER_ROLE = "commitlog_writer"
 PROJECTOR_ROLE = "commitlog_projector"
 _SETTING = "commitlog.projector"
 TRIGGER = "commitlog_guard"
+ONE_AT_A_TIME: LiteralString = "SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))"
+"""Whoever makes or changes tables of the catalog waits for others who do, until the end of the SQL transaction."""
 _TIME_LIMITS = [
     "statement_timeout",
     "lock_timeout",
@@ -143,7 +145,7 @@ def install_guard(conn: Connection) -> None:
     Raises:
         psycopg.errors.InsufficientPrivilege: something is missing and this session may not install it.
     """
-    conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
+    conn.execute(ONE_AT_A_TIME)
     unguarded = unguarded_tables(conn)
     if unguarded:
         conn.execute(_FUNCTION)
@@ -245,9 +247,7 @@ def _create_role(conn: Connection, role: str) -> None:
 
 def _grant(conn: Connection, role: str) -> None:
     """Give a role its privileges: on what is there and lacks them, and on what this session's user makes later."""
-    row = conn.execute("SELECT current_schema()").fetchone()
-    assert row is not None
-    schemas = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys([row[0], OWN_SCHEMA])))
+    schemas = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys([current_schema(conn), OWN_SCHEMA])))
     name, privileges = sql.Identifier(role), sql.SQL(_PRIVILEGES[role])
     if not _opens_later_tables(conn, role):
         conn.execute(_GRANT_LATER_TABLES.format(privileges, name))

@@ -19,7 +19,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.folders import object_uuid
-from commitlog.catalog.guard import install_guard
+from commitlog.catalog.guard import ONE_AT_A_TIME, install_guard
 from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, READERS_INDEXES, ROWS_OUTSIDE_FILES, VIEWS
 from commitlog.errors import CatalogMismatchError
 
@@ -56,7 +56,7 @@ def create_catalog(
     the connection's search path says. In another schema than usual nobody reads them yet: what only readers look up by is
     missing there until `ensure_readers_indexes`. Raises CatalogMismatchError when another DuckLake catalog is in the way.
     """
-    conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
+    conn.execute(ONE_AT_A_TIME)
     if catalog_exists(conn, own=own):
         return False
     if conn.execute("SELECT to_regclass('ducklake_snapshot') IS NOT NULL").fetchone() == (True,):
@@ -141,7 +141,7 @@ def _migrate(conn: Connection, version: int, step: str, text: LiteralString, own
         with conn.transaction():
             if not _is_due(conn, version, step, own):
                 return False
-            conn.execute("SELECT pg_advisory_xact_lock(hashtext('commitlog.catalog'))")
+            conn.execute(ONE_AT_A_TIME)
             if not _is_due(conn, version, step, own):
                 return False
             if text:

@@ -22,7 +22,7 @@ from itertools import islice
 
 from psycopg import errors, sql
 
-from commitlog.catalog.connecting import Connection, connect, told_plainly
+from commitlog.catalog.connecting import Connection, connect, current_schema, told_plainly
 from commitlog.catalog.grants import carry_over, made_on
 from commitlog.catalog.guard import install_guard, mark_projector
 from commitlog.catalog.migrations import catalog_exists, ensure_readers_indexes, migrate
@@ -294,12 +294,11 @@ def _drop_second(conn: Connection) -> None:
 
 def _drop_left_over(conn: Connection) -> None:
     """Drop the tables of inlined rows and deletes that belong to no table of the lake any more: their snapshots expired."""
-    row = conn.execute("SELECT current_schema()").fetchone()
-    assert row is not None
-    left = _left_over(conn, row[0])
+    schema = current_schema(conn)
+    left = _left_over(conn, schema)
     conn.commit()
     with suppress(errors.LockNotAvailable):  # Somebody reads an old snapshot: the next rebuild drops it.
-        _drop(conn, [(row[0], name) for name in left])
+        _drop(conn, [(schema, name) for name in left])
 
 
 def _left_over(conn: Connection, schema: str) -> list[str]:
@@ -390,13 +389,12 @@ def _exchange(live: Connection, tables: list[tuple[str, str]], staying: set[str]
             f"something that is not commitlog's was made on the catalog's tables: {error.diag.message_detail}. The catalog "
             "is rebuilt, but was not switched: drop that, run the command again, and make it anew"
         ) from error
-    lake = live.execute("SELECT current_schema()").fetchone()
-    assert lake is not None
+    lake = current_schema(live)
     for kind in ("r", "v"):
         for name in _rebuilt(live, kind):
             if name in staying:
                 continue
-            place = lake[0] if name.startswith("ducklake_") else OWN_SCHEMA
+            place = lake if name.startswith("ducklake_") else OWN_SCHEMA
             live.execute(
                 _MOVE.format(
                     sql.SQL("TABLE" if kind == "r" else "VIEW"),
