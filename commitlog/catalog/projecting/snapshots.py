@@ -221,76 +221,71 @@ class _ChangesetProjection:
         self.changes_made[entry] = None
 
     def create_schema(self, change: m.CreateSchema, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
-        self.objects.create_schema(effect.object_id, change.schema)
+        self.objects.create_schema(_object_of(effect), change.schema)
         self.note(f"created_schema:{quoted_in_changes(change.schema)}")
 
     def drop_schema(self, _: m.DropSchema, effect: m.Effect, __: int) -> None:
-        assert effect.object_id is not None
-        self.note(f"dropped_schema:{effect.object_id}")
-        tables, views = self.objects.drop_schema(effect.object_id)
+        schema_id = _object_of(effect)
+        self.note(f"dropped_schema:{schema_id}")
+        tables, views = self.objects.drop_schema(schema_id)
         for table_id in tables:
             self.note(f"dropped_table:{table_id}")
         for view_id in views:
             self.note(f"dropped_view:{view_id}")
 
     def create_table(self, change: m.CreateTable, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
-        self.objects.create_table(effect.object_id, change, next(iter(self.given.partitions), None))
+        self.objects.create_table(_object_of(effect), change, next(iter(self.given.partitions), None))
         self.note(f"created_table:{quoted_in_changes(change.schema, change.table)}")
 
     def drop_table(self, _: m.DropTable, effect: m.Effect, __: int) -> None:
-        assert effect.object_id is not None
-        self.objects.drop_table(effect.object_id)
-        self.note(f"dropped_table:{effect.object_id}")
+        table_id = _object_of(effect)
+        self.objects.drop_table(table_id)
+        self.note(f"dropped_table:{table_id}")
 
     def rename_table(self, change: m.RenameTable, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
-        self.objects.rename_table(effect.object_id, change.new_table)
+        self.objects.rename_table(_object_of(effect), change.new_table)
 
     def alter_table(self, change: m.AlterTable, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
-        self.objects.alter_table(effect.object_id, change, self.given.partitions)
+        self.objects.alter_table(_object_of(effect), change, self.given.partitions)
 
     def create_view(self, change: m.CreateView, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
-        self.objects.create_view(effect.object_id, change.schema, change.view, change.sql, change.dialect)
+        self.objects.create_view(_object_of(effect), change.schema, change.view, change.sql, change.dialect)
         self.note(f"created_view:{quoted_in_changes(change.schema, change.view)}")
 
     def replace_view(self, change: m.ReplaceView, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
-        self.objects.replace_view(effect.object_id, change.sql, change.dialect)
-        self.note(f"dropped_view:{effect.object_id}")
+        view_id = _object_of(effect)
+        self.objects.replace_view(view_id, change.sql, change.dialect)
+        self.note(f"dropped_view:{view_id}")
         self.note(f"created_view:{quoted_in_changes(change.schema, change.view)}")
 
     def drop_view(self, _: m.DropView, effect: m.Effect, __: int) -> None:
-        assert effect.object_id is not None
-        self.objects.drop_view(effect.object_id)
-        self.note(f"dropped_view:{effect.object_id}")
+        view_id = _object_of(effect)
+        self.objects.drop_view(view_id)
+        self.note(f"dropped_view:{view_id}")
 
     def append(self, change: m.Append, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
+        table_id = _object_of(effect)
         for index, file in enumerate(change.files):
-            self.files.add(effect.object_id, self.given.files[index], file, self.snapshot_id)
-        self.note(f"inserted_into_table:{effect.object_id}")
+            self.files.add(table_id, self.given.files[index], file, self.snapshot_id)
+        self.note(f"inserted_into_table:{table_id}")
 
     def delete(self, change: m.Delete, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
+        table_id = _object_of(effect)
         if change.positions:
-            self.files.delete_positions(effect.object_id, change.positions, self.snapshot_id)
-            self.note(f"inlined_delete:{effect.object_id}")
+            self.files.delete_positions(table_id, change.positions, self.snapshot_id)
+            self.note(f"inlined_delete:{table_id}")
         for delete_file, delete_file_id in zip(change.delete_files, self.given.delete_files, strict=True):
-            self.files.add_delete_file(effect.object_id, delete_file_id, delete_file, self.snapshot_id)
+            self.files.add_delete_file(table_id, delete_file_id, delete_file, self.snapshot_id)
         if change.whole_files:
             self.files.end(change.whole_files, self.snapshot_id)
         if change.delete_files or change.whole_files:
-            self.note(f"deleted_from_table:{effect.object_id}")
+            self.note(f"deleted_from_table:{table_id}")
 
     def compact(self, change: m.Compact, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
+        table_id = _object_of(effect)
         base = self.proposal.base_snapshot_id
-        self.files.replace(effect.object_id, change, self.given.files, self.snapshot_id, base)
-        self.note(f"rewrite_delete:{effect.object_id}")
+        self.files.replace(table_id, change, self.given.files, self.snapshot_id, base)
+        self.note(f"rewrite_delete:{table_id}")
 
     def row(self, change: m.InsertRow | m.UpdateRow | m.DeleteRow, effect: m.Effect, index: int) -> None:
         if self.handled is None:
@@ -302,8 +297,7 @@ class _ChangesetProjection:
     def change_row(self, effect: m.Effect, image: m.Row | None, *, made_before: bool) -> None:
         """End the row that the effect names, start the one it names with ``image``, which may lack columns that were added
         since it was made (``made_before``)."""
-        table_id = effect.object_id
-        assert table_id is not None
+        table_id = _object_of(effect)
         if image is not None and effect.row_id is not None and self.objects.is_altered(table_id):
             # Where rows of the altered table go is made once all its alterations are known.
             definition = self.tracker.table(table_id).definition
@@ -313,14 +307,14 @@ class _ChangesetProjection:
         else:
             self.rows.change(table_id, effect, image, self.snapshot_id, made_before=made_before)
         if effect.row_id is not None:
-            self.note(f"inlined_insert:{effect.object_id}")
+            self.note(f"inlined_insert:{table_id}")
         if effect.ended_row_id is not None:
-            self.note(f"inlined_delete:{effect.object_id}")
+            self.note(f"inlined_delete:{table_id}")
 
     def flush(self, change: m.Flush, effect: m.Effect, _: int) -> None:
-        assert effect.object_id is not None
-        self.rows.flush_rows(effect.object_id, change, self.given.files, self.snapshot_id)
-        self.note(f"inline_flush:{effect.object_id}")
+        table_id = _object_of(effect)
+        self.rows.flush_rows(table_id, change, self.given.files, self.snapshot_id)
+        self.note(f"inline_flush:{table_id}")
 
     def expire(self, change: m.ExpireSnapshots, _: m.Effect, __: int) -> None:
         assert self.outcome.snapshot_time_us is not None
@@ -332,6 +326,12 @@ class _ChangesetProjection:
         if NODE_NAME in change.settings:
             row = (change.settings[NODE_NAME], change.settings.get(NODE_PRIORITY, 0))
             self.buffer.execute(_NAME_NODE.format(own=self.buffer.own), row)
+
+
+def _object_of(effect: m.Effect) -> int:
+    """What a change is about that was not skipped."""
+    assert effect.object_id is not None
+    return effect.object_id
 
 
 _NOTHING: frozenset[int] = frozenset()
