@@ -35,9 +35,9 @@ _BOUNDS = sql.SQL("""
 class KnownTable:
     """A table as the catalog has it after what was projected so far.
 
-    rows_table: the inlined data table of the newest schema version; all of them are in ``rows_tables``. left_since: the
-    snapshot that had links leave it where it is; None where none did, or the one that made it. leaves: what holds values; those
-    that statistics may name are in ``named_leaves``.
+    rows_tables: the inlined data tables, that of the newest schema version last. left_since: the snapshot that had links leave
+    it where it is; None where none did, or the one that made it. leaves: what holds values; those that statistics may name are
+    in ``named_leaves``.
     """
 
     definition: TableDefinition
@@ -68,12 +68,10 @@ class Tracker:
         self._touched.add(table_id)
         return known
 
-    def add(self, definition: TableDefinition) -> KnownTable:
+    def add(self, definition: TableDefinition) -> None:
         """A new table."""
-        known = KnownTable(definition, TableStatistics())
-        self._tables[definition.table_id] = known
+        self._tables[definition.table_id] = KnownTable(definition, TableStatistics())
         self._definitions_changed.add(definition.table_id)
-        return known
 
     def redefine(self, definition: TableDefinition) -> None:
         """A table has another definition from now on."""
