@@ -13,6 +13,7 @@ from uuid import UUID
 from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
+from commitlog.catalog.reader import CatalogReader, of_one_moment
 from commitlog.catalog.snapshot_diff import Named
 from commitlog.domain.model import Verdict
 
@@ -144,21 +145,25 @@ class WriterTotals:
     last_snapshot_id: int | None
 
 
-def history(conn: Connection, asked: HistoryFilter) -> list[HistoryEntry]:
-    """The outcomes that are asked for, the newest first; of one moment."""
-    parameters = asdict(asked) | {"schema": None, "name": None}
-    if asked.table is not None:
-        parameters |= asked.table._asdict()
-    conditions = [condition for name, condition in _CONDITIONS.items() if getattr(asked, name) is not None]
-    query = _ENTRIES.format(conditions=sql.SQL(" AND ").join([sql.SQL("true"), *conditions]))
-    rows = conn.execute(query, parameters).fetchall()
-    named = _Names(conn, rows)
-    return [_entry(row, named) for row in rows]
+class HistoryReader(CatalogReader):
+    """Asks a catalog what was decided."""
 
+    def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
+        """The outcomes that are asked for, the newest first, with what they changed."""
+        parameters = asdict(asked) | {"schema": None, "name": None}
+        if asked.table is not None:
+            parameters |= asked.table._asdict()
+        conditions = [condition for name, condition in _CONDITIONS.items() if getattr(asked, name) is not None]
+        query = _ENTRIES.format(conditions=sql.SQL(" AND ").join([sql.SQL("true"), *conditions]))
+        with self.at_once() as conn:
+            rows = conn.execute(query, parameters).fetchall()
+            named = _Names(conn, rows)
+        return [_entry(row, named) for row in rows]
 
-def writers(conn: Connection, limit: int) -> list[WriterTotals]:
-    """The writers whose proposals were decided last."""
-    return [WriterTotals(*row) for row in conn.execute(_WRITERS, (limit,)).fetchall()]
+    @of_one_moment
+    def writers(self, limit: int) -> list[WriterTotals]:
+        """The writers whose proposals were decided last."""
+        return [WriterTotals(*row) for row in self._select(_WRITERS, (limit,))]
 
 
 def _entry(row: tuple[Any, ...], named: _Names) -> HistoryEntry:

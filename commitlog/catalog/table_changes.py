@@ -12,13 +12,11 @@ from typing import Any
 from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
-from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals, history, writers
+from commitlog.catalog.history import HistoryReader
 from commitlog.catalog.queries import Catalog, CatalogFile, CatalogTable
 from commitlog.catalog.query_statements import column
 from commitlog.catalog.snapshot_diff import ObjectDifference, differences
-from commitlog.catalog.taken_over import EVER, HeldRow, digest, held_rows, last_by, own_node, taken_over_by
-from commitlog.domain.model import KnownNode
-from commitlog.domain.model.nodes import LastBrought, Node
+from commitlog.catalog.taken_over import SitesReader
 
 _INSERTS, _DELETES = "inserted_into_table|inlined_insert", "deleted_from_table|inlined_delete"
 _MAINTENANCE = "(^|,)(merge_adjacent|rewrite_delete|compacted_table|inline_flush|flushed_inlined):"
@@ -196,7 +194,7 @@ class TableChanges:
         return {each.data_file_id: each for each in self._catalog.files_of(self._table, data_file_ids)}
 
 
-class ReadersCatalog(Catalog):
+class ReadersCatalog(Catalog, HistoryReader, SitesReader):
     """The catalog of one log, for readers who also ask what changed, and what was decided."""
 
     def changes(self, table: CatalogTable, after: int, upto: int) -> TableChanges:
@@ -206,38 +204,3 @@ class ReadersCatalog(Catalog):
     def differences(self, first: int, last: int) -> list[ObjectDifference]:
         """What has become of each object that is not the same at two snapshots: see ``snapshot_diff``."""
         return differences(self, first, last)
-
-    def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
-        """The outcomes that are asked for, the newest first, with what they changed."""
-        with self.at_once() as conn:
-            return history(conn, asked)
-
-    def writers(self, limit: int) -> list[WriterTotals]:
-        """The writers whose proposals were decided last."""
-        with self.at_once() as conn:
-            return writers(conn, limit)
-
-    def own_node(self) -> Node | None:
-        """What the log is among several sites; None when it is no node."""
-        with self.at_once() as conn:
-            return own_node(conn)
-
-    def digest(self, before_seq: int | None = None) -> dict[str, KnownNode]:
-        """How far the log had taken over other nodes before an outcome; None: by now."""
-        with self.at_once() as conn:
-            return digest(conn, EVER if before_seq is None else before_seq)
-
-    def last_by(self, link: str) -> LastBrought | None:
-        """The newest snapshot that a link, a writer, has brought; None when there is none."""
-        with self.at_once() as conn:
-            return last_by(conn, link)
-
-    def taken_over_by(self, node: str, tick: int) -> int | None:
-        """The seq of the outcome that took over a snapshot of another node; None when there is none."""
-        with self.at_once() as conn:
-            return taken_over_by(conn, node, tick)
-
-    def held_rows(self, limit: int) -> list[HeldRow]:
-        """The rows that are held back, since other sites' rows do not let them stand; the latest first."""
-        with self.at_once() as conn:
-            return held_rows(conn, limit)

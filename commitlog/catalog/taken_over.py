@@ -8,11 +8,11 @@ from typing import Any, LiteralString, NamedTuple
 
 from psycopg import sql
 
-from commitlog.catalog.connecting import Connection
+from commitlog.catalog.reader import CatalogReader, of_one_moment
 from commitlog.domain.model import KnownNode
 from commitlog.domain.model.nodes import LastBrought, Node
 
-EVER = 2**63 - 1
+_EVER = 2**63 - 1
 
 DIGEST: LiteralString = """
     WITH RECURSIVE names AS (
@@ -50,30 +50,34 @@ class HeldRow(NamedTuple):
     met_row: Mapping[str, Any] | None
 
 
-def own_node(conn: Connection) -> Node | None:
-    """The log's own name and priority; None when it is no node."""
-    row = conn.execute(_OWN_NODE).fetchone()
-    return None if row is None else Node(*row)
+class SitesReader(CatalogReader):
+    """Asks a catalog what its log is among several sites."""
 
+    @of_one_moment
+    def own_node(self) -> Node | None:
+        """What the log is among several sites; None when it is no node."""
+        rows = self._select(_OWN_NODE)
+        return Node(*rows[0]) if rows else None
 
-def digest(conn: Connection, before_seq: int) -> dict[str, KnownNode]:
-    """How far the log had taken over other nodes before an outcome."""
-    rows = conn.execute(_DIGEST, (before_seq,)).fetchall()
-    return {name: KnownNode(name, next_tick, priority) for name, priority, next_tick in rows}
+    @of_one_moment
+    def digest(self, before_seq: int | None = None) -> dict[str, KnownNode]:
+        """How far the log had taken over other nodes before an outcome; None: by now."""
+        rows = self._select(_DIGEST, (_EVER if before_seq is None else before_seq,))
+        return {name: KnownNode(name, next_tick, priority) for name, priority, next_tick in rows}
 
+    @of_one_moment
+    def last_by(self, link: str) -> LastBrought | None:
+        """The newest snapshot that a link, a writer, has brought; None when there is none."""
+        rows = self._select(_LAST_BY, (link,))
+        return LastBrought(*rows[0]) if rows else None
 
-def last_by(conn: Connection, link: str) -> LastBrought | None:
-    """The newest snapshot that a link, a writer, has brought; None when there is none."""
-    row = conn.execute(_LAST_BY, (link,)).fetchone()
-    return None if row is None else LastBrought(*row)
+    @of_one_moment
+    def taken_over_by(self, node: str, tick: int) -> int | None:
+        """The seq of the outcome that took over a snapshot of another node; None when there is none."""
+        [(seq,)] = self._select(_TAKEN_OVER_BY, (node, tick))
+        return None if seq is None else int(seq)
 
-
-def taken_over_by(conn: Connection, node: str, tick: int) -> int | None:
-    """The seq of the outcome that took over a snapshot of another node; None when there is none."""
-    row = conn.execute(_TAKEN_OVER_BY, (node, tick)).fetchone()
-    return None if row is None else row[0]
-
-
-def held_rows(conn: Connection, limit: int) -> list[HeldRow]:
-    """The rows that are held back, the latest first."""
-    return [HeldRow(*row) for row in conn.execute(_HELD, (limit,)).fetchall()]
+    @of_one_moment
+    def held_rows(self, limit: int) -> list[HeldRow]:
+        """The rows that are held back, since other sites' rows do not let them stand; the latest first."""
+        return [HeldRow(*row) for row in self._select(_HELD, (limit,))]
