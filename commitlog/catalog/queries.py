@@ -159,18 +159,12 @@ class Catalog(CatalogReader):
     ) -> Milepost | None:
         """The last one before an outcome, before the one that made a snapshot, before an offset of the results; None when
         there is none."""
-        found = self._mileposts(
-            statements.MILEPOST_BEFORE,
-            (before_seq, before_snapshot, before_offset),
-        )
+        found = self._mileposts(statements.MILEPOST_BEFORE, (before_seq, before_snapshot, before_offset))
         return found[0] if found else None
 
     def mileposts(self, *, every: int, from_offset: int, to_offset: int) -> list[Milepost]:
         """Those between offsets of the results, both exclusive, whose seq is a multiple of ``every``."""
-        return self._mileposts(
-            statements.MILEPOSTS_BETWEEN,
-            (every, from_offset, to_offset),
-        )
+        return self._mileposts(statements.MILEPOSTS_BETWEEN, (every, from_offset, to_offset))
 
     def _mileposts(self, which: sql.SQL, parameters: Sequence[Any]) -> list[Milepost]:
         rows = self._select(which, parameters)
