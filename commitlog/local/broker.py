@@ -146,7 +146,7 @@ class EmbeddedBroker(EmbeddedServer):
         if not self._is_open:
             arguments.append(f"@{self._access.make()}")
         self._write_configuration()
-        command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1", _marker(self._directory))
+        command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1")
         with self._output().open("wb") as output:
             formatted = subprocess.run(
                 [*command, "kafka.tools.StorageTool", *arguments, "--config", _CONFIGURATION],
@@ -160,7 +160,7 @@ class EmbeddedBroker(EmbeddedServer):
         self._access.made()
 
     def _run(self, java: Path, jars: Sequence[Path]) -> subprocess.Popen[bytes]:
-        command = self._command(java, jars, "-Xms256m", "-Xmx768m", _marker(self._directory))
+        command = self._command(java, jars, "-Xms256m", "-Xmx768m")
         with self._output().open("wb") as output:
             return subprocess.Popen(
                 [*command, "kafka.Kafka", _CONFIGURATION],
@@ -178,6 +178,7 @@ class EmbeddedBroker(EmbeddedServer):
             *("env", "LC_ALL=C.UTF-8"),
             str(java),
             *options,
+            _marker(self._directory),
             "-XX:+UseSerialGC",
             "-XX:-UsePerfData",
             "-Djava.awt.headless=true",

@@ -10,16 +10,12 @@ import fcntl
 import os
 import random
 import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 import psutil
-
-from commitlog.errors import LocalRuntimeError
 
 HOST = "127.0.0.1"
 _PORTS = range(20_000, 32_768)
@@ -136,25 +132,6 @@ def is_listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex((HOST, port)) == 0
-
-
-def wait_until_ready(
-    name: str, process: subprocess.Popen[bytes], is_ready: Callable[[], bool], *, timeout_s: float, log_file: Path
-) -> None:
-    """Waits for a server that was just started.
-
-    Raises:
-        LocalRuntimeError: it ended, or was not ready in time; with the last lines of its log.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not is_ready():
-        if process.poll() is not None:
-            raise LocalRuntimeError(
-                f"{name} ended with exit code {process.returncode} at its start:", log_file=log_file
-            )
-        if time.monotonic() > deadline:
-            raise LocalRuntimeError(f"{name} was not ready after {timeout_s:.0f} s:", log_file=log_file)
-        time.sleep(0.02)
 
 
 def find_processes(matches: Callable[[psutil.Process], bool]) -> list[psutil.Process]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 import psutil
 
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.jars import Progress
-from commitlog.local.processes import DirectoryLock, free_port, has_lost_port, stop_processes, wait_until_ready
-
-if TYPE_CHECKING:
-    from typing import Self
+from commitlog.local.processes import DirectoryLock, free_port, has_lost_port, stop_processes
 
 START_TIMEOUT_S = 300.0
 
@@ -87,13 +85,21 @@ class EmbeddedServer(ABC):
     def _launch(self) -> None:
         self._process = self._begin()
         try:
-            wait_until_ready(
-                self.NAME, self._process, self._answers, timeout_s=START_TIMEOUT_S, log_file=self._failure_log()
-            )
+            self._wait_until_ready(self._process)
         except LocalRuntimeError:
             if not has_lost_port(self.pid, self._port):
                 raise
             self._launch()
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline, log_file = time.monotonic() + START_TIMEOUT_S, self._failure_log()
+        while not self._answers():
+            if process.poll() is not None:
+                what = f"{self.NAME} ended with exit code {process.returncode} at its start:"
+                raise LocalRuntimeError(what, log_file=log_file)
+            if time.monotonic() > deadline:
+                raise LocalRuntimeError(f"{self.NAME} was not ready after {START_TIMEOUT_S:.0f} s:", log_file=log_file)
+            time.sleep(0.02)
 
     def _take_port(self) -> None:
         # Once clients know a port it is kept, so that a server that died comes back where they look for it.
