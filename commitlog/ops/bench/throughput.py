@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -190,7 +190,8 @@ def run_bench(settings: Settings, *, proposals: int, repetitions: int = 1, say: 
         say: is told what is being done.
     """
     load_before = round(os.getloadavg()[0], 2)
-    with own_servers(settings, say) as own, _Bench.open(own, say) as bench:
+    with own_servers(settings, say) as own, closing(Catalog(own.database_url)) as catalog:
+        bench = _Bench(own, say, catalog)
         bench.warm_up()
         rounds = []
         for number in range(repetitions):
@@ -241,12 +242,6 @@ class _Bench:
         self._topics = topics_of(own.log)
         self._stock = StockLake.create(own, table_names(1))
         self._copies = 0
-
-    @classmethod
-    @contextmanager
-    def open(cls, own: Settings, say: Say) -> Iterator[_Bench]:
-        with closing(Catalog(own.database_url)) as catalog:
-            yield cls(own, say, catalog)
 
     def warm_up(self) -> None:
         """Make the tables, and let the broker compile what it will run."""
