@@ -95,14 +95,12 @@ def clean_command(
         foreign = [each for each in found if each.is_foreign]
         ours = [each for each in found if not each.is_foreign]
         chosen = []
-        if (
-            ours
-            and not dry_run
-            and (yes or click.confirm("Remove them?" if not foreign else "Remove those of our writers?"))
+        for files, question in (
+            (ours, "Remove those of our writers?" if foreign else "Remove them?"),
+            (foreign, f"Remove the {len(foreign)} files that others made?"),
         ):
-            chosen += ours
-        if foreign and not dry_run and (yes or click.confirm(f"Remove the {len(foreign)} files that others made?")):
-            chosen += foreign
+            if files and not dry_run and (yes or click.confirm(question)):
+                chosen += files
         removed = []
         with shown_progress("removing", hidden=as_json or not chosen) as show:
             for each in cleaning.remove(chosen) if chosen else ():
