@@ -6,13 +6,9 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Self
 
 from commitlog.local.processes import HOST
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class Proxy:
@@ -65,9 +61,7 @@ class Proxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closed = True
         self._passes.set()
         self._in_time.set()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Self, TypeVar
 
 import httpx2
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, MalformedRecordError, RegistryUnavailableError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 T = TypeVar("T")
 _NOT_FOUND = 404

@@ -7,7 +7,7 @@ That outcomes are given once does not hang on it: a relay that does not know yet
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -16,9 +16,6 @@ from commitlog.log.connection import make_consumer
 from commitlog.log.reading import take
 from commitlog.log.topics import relay_of, topics_of
 from commitlog.log.triage import consumed
-
-if TYPE_CHECKING:
-    from typing import Self
 
 SILENT_MS_MAX = 10_000
 """For how long a relay may not be heard before another one does its work."""

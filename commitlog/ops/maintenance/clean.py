@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from posixpath import basename, normpath
-from types import TracebackType
 from typing import Self
 from uuid import UUID
 
@@ -144,9 +143,7 @@ class Cleaning:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import Self, TypeVar
 
 from commitlog.config import Settings
 from commitlog.errors import (
@@ -20,9 +20,6 @@ from commitlog.errors import (
 )
 from commitlog.ops.service.notes import Notes
 from commitlog.ops.service.supervisor import STEADY_AFTER_S
-
-if TYPE_CHECKING:
-    from typing import Self
 
 T = TypeVar("T")
 PAUSE_S_MIN = 0.2

@@ -12,10 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from typing import Self
+from typing import NamedTuple, Self
 
 SUFFIX = ".ledger"
 END_FILE = "end"
