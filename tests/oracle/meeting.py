@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.state.row_keys import canonical_text, given_key, key_of
 from commitlog.errors import InvalidChangeError
@@ -61,7 +62,7 @@ class RowJudge:
             judge.look(table, index, "ALTER", benign=False)
             if not judge.known(table):
                 with suppress(InvalidChangeError, CannotBeError):
-                    self.assume_refused(table, change)
+                    self.assume_refused(table, None, change)
                 return
         if not definition.primary_key:
             complete_row(definition, change.row)
@@ -69,24 +70,25 @@ class RowJudge:
         changed = [at for at, e in judge.since if e.kind == "ROW" and e.id == table.id]
         if judge.oracle.beyond_window(judge.base) and changed:
             judge.found("TABLE_ROWS_CHANGED", changed[-1], change=index, id=table.id)
-            self.assume_refused(table, change)
+            self.assume_refused(table, definition, change)
             return
         now = judge.head.entries.get(table.id, table).definition
         assert now is not None
         policy = now.properties.get("on_conflict") or judge.oracle.settings.on_conflict
         _One(self, table, change, index, policy).run()
 
-    def assume_refused(self, table: Table, change: Any) -> None:
-        """A refused change counts as meant for the later ones."""
+    def assume_refused(self, table: Table, definition: TableDefinition | None, change: Any) -> None:
+        """A refused change counts as meant for the later ones; ``definition``: None where it is not the writer's any more."""
         now = self.judge_.head.entries.get(table.id)
         if now is None or now.definition is None or not now.definition.primary_key:
             return
+        definition = definition or now.definition
         rows, keys = self.rows(table), []
         if not isinstance(change, m.InsertRow):
-            keys.append(given_key(now.definition, change.key))
+            keys.append(given_key(definition, change.key))
         if not isinstance(change, m.DeleteRow):
-            image = complete_row(now.definition, change.row)
-            keys.append(key_of(now.definition, image))
+            image = complete_row(definition, change.row)
+            keys.append(key_of(definition, image))
         for key in set(keys):
             self.name(table, key)
             self.mine.add((table.id, key))

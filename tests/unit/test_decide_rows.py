@@ -514,6 +514,17 @@ def test_rows_beyond_the_window_then_what_could_never_be_is_invalid_still() -> N
     log.check_replay()
 
 
+def test_rows_beyond_the_window_then_columns_of_the_same_changeset_are_known() -> None:
+    log = log_of(window_snapshots=1)
+    base = log.head
+    log.commit(update(1, v="c", w="a"))
+    log.commit(insert(id=5))
+    added = alter("ADD_COLUMN", "k", column={"name": "z", "type": "int64"})
+    log.conflict("TABLE_ROWS_CHANGED@4", on=[added, insert(id=9, z=1)], base=base)
+    log.refused("INVALID", alter("DROP_COLUMN", "k", name="w"), insert(id=9, w="a"), base=base)
+    log.check_replay()
+
+
 def test_a_parent_gone_by_a_skipped_change_then_its_child_is_a_conflict() -> None:
     log = log_of("KEEP_EXISTING")
     base = log.head

@@ -14,7 +14,7 @@ from commitlog.domain.deciding.plan import Plan, Planned
 from commitlog.domain.deciding.row_conflicts import RowCheck, full_row
 from commitlog.domain.deciding.site_rows import ArrivingRow
 from commitlog.domain.model.defining import inlining_problem
-from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.texts import check_row_text, check_text, check_time_ms
 from commitlog.domain.state.index import ROW_CHANGES, TableState
@@ -39,7 +39,7 @@ def _effect(plan: Plan, table: TableState, change: RowChange, index: int) -> m.E
     definition = plan.names.definition(table)
     if definition is None:
         with suppress(InvalidChangeError):
-            _assume_refused(plan, table, change)
+            _assume_refused(plan, table, table.definition, change)
         return m.Effect(table.table_id)
     if (problem := inlining_problem(definition)) is not None:
         raise InvalidChangeError(
@@ -53,7 +53,7 @@ def _effect(plan: Plan, table: TableState, change: RowChange, index: int) -> m.E
     if plan.arrival is not None:
         return ArrivingRow(plan, plan.arrival, table, definition, change, index).run()
     if _is_base_too_old(plan, table, index):
-        _assume_refused(plan, table, change)
+        _assume_refused(plan, table, definition, change)
         return m.Effect(table.table_id)
     return RowCheck(plan, table, definition, change, index).run()
 
@@ -67,11 +67,10 @@ def _check_form(change: RowChange) -> None:
     _check_said(change)
 
 
-def _assume_refused(plan: Plan, table: TableState, change: RowChange) -> None:
+def _assume_refused(plan: Plan, table: TableState, definition: TableDefinition, change: RowChange) -> None:
     """Let the later changes see one that is refused already as it was meant."""
     if table.rows is None or table.dropped_at is not None:
         return
-    definition = table.definition
     old_key = None if isinstance(change, m.InsertRow) else given_key(definition, change.key)
     image = None if isinstance(change, m.DeleteRow) else complete_row(definition, change.row)
     new_key = None if image is None else key_of(definition, image)
