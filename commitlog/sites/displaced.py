@@ -37,9 +37,9 @@ def _about(definition: TableDefinition, keys: Collection[str]) -> list[m.Predica
     """What the rows of some keys have in their columns, as far as that can be read from how people see a key; more rows may
     have it, too."""
     columns = [definition.column_by_id(column_id) for column_id in definition.primary_key]
-    parts = [key.split(SHOWN_BETWEEN) if len(columns) > 1 else [key] for key in keys]
-    if any(len(each) != len(columns) for each in parts):
+    if len(columns) > 1 and any('"' in key for key in keys):
         return []
+    parts = [key.split(SHOWN_BETWEEN) if len(columns) > 1 else [key] for key in keys]
     return [
         m.Predicate(column.name, m.FilterOp.IN, tuple(map(int, texts) if column.type.name in INTEGER_BITS else texts))
         for column, texts in zip(columns, zip(*parts, strict=True), strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from deciding import DecidedLog, alter, change, delete_row, insert, keyed_table, read_table, update
+from deciding import DecidedLog, alter, change, create_table, delete_row, insert, keyed_table, read_table, update
 
 REFERS = [{"columns": ["parent"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["id"]}]
 
@@ -523,6 +523,16 @@ def test_rows_beyond_the_window_then_columns_of_the_same_changeset_are_known() -
     log.conflict("TABLE_ROWS_CHANGED@4", on=[added, insert(id=9, z=1)], base=base)
     log.refused("INVALID", alter("DROP_COLUMN", "k", name="w"), insert(id=9, w="a"), base=base)
     log.check_replay()
+
+
+def test_rows_whose_keys_differ_by_where_a_comma_stands_then_each_is_told() -> None:
+    log = DecidedLog()
+    columns = "a varchar, b varchar, v varchar, w varchar"
+    log.commit(create_table("k", columns, primary_key=["a", "b"], unique=[["v"], ["w"]]))
+    base = log.head
+    log.commit(insert(a="x, y", b="z", v="1"), insert(a="x", b="y, z", w="2"))
+    outcome = log.refused("CONFLICT", insert(a="o", b="p", v="1", w="2"), base=base)
+    assert [conflict.object.row_key for conflict in outcome.conflicts] == ['"x, y", z', 'x, "y, z"']
 
 
 def test_a_parent_gone_by_a_skipped_change_then_its_child_is_a_conflict() -> None:

@@ -84,6 +84,22 @@ def test_divergent_rows_when_asked_at_any_site_then_the_same_with_what_they_met(
     assert divergent_rows(InMemoryCommitLog()) == []
 
 
+def test_rows_held_back_whose_keys_differ_by_where_a_comma_stands_then_views_have_each() -> None:
+    a, b = site("a", 1), site("b", 2)
+    with a.transaction() as tx:
+        tx.create_table(
+            "main.t", {"x": "varchar", "y": "varchar", "v": "int64"}, primary_key=["x", "y"], unique=[["v"]]
+        )
+    settle(a, b)
+    for log, keys in ((a, [("o", "p"), ("q", "r")]), (b, [("x, y", "z"), ("x", "y, z")])):
+        with log.transaction() as tx:
+            for v, (x, y) in enumerate(keys):
+                tx.insert_row("main.t", {"x": x, "y": y, "v": v})
+    settle(a, b)
+    for log in (a, b):
+        assert {row.row_key for row in log.access.contents().held_rows(9)} == {'"x, y", z', 'x, "y, z"'}
+
+
 @pytest.mark.parametrize("by", [0, 1])
 def test_take_local_when_done_at_any_site_then_what_stood_stays_everywhere(sites: Pair, by: int) -> None:
     take_local(sites[by], held(sites[by], 2))

@@ -922,6 +922,7 @@ def test_join_when_the_new_sites_clock_is_behind_then_rows_of_tables_without_a_p
         ({"id": "uuid"}, [(f"01934f3e-7c00-7000-8000-00000000000{at}",) for at in range(3)], 1),
         ({"id": "varchar", "n": "int32"}, [("a", 1), ("a", 2), ("b", 2), ("a, b", 2)], 1),
         ({"id": "varchar", "n": "int32"}, [("a, b", 2), ("a", 1)], 2),
+        ({"id": "varchar", "n": "varchar"}, [('a"', "b"), ("a", "b")], 2),
         ({"id": "varchar", "n": "varchar"}, [("a", "b"), ("a, b", "")], 1),
         ({"id": "decimal(9,2)"}, [("1.50",), ("2.00",)], 2),
         ({"id": "timestamptz"}, [("2024-02-01 10:00:00+02",), ("2024-02-01 11:00:00+00",)], 2),

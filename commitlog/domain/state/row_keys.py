@@ -15,7 +15,7 @@ RowChange: TypeAlias = InsertRow | UpdateRow | DeleteRow
 _SEPARATOR = "\x1f"
 """Stands between the parts of a composite key; no text in the log can hold it."""
 SHOWN_BETWEEN = ", "
-"""Stands between them as people see them; a part may hold it, too."""
+"""Stands between them as people see them."""
 
 
 def canonical_text(table: TableDefinition, column_ids: tuple[int, ...], image: Mapping[str, RowValue]) -> str | None:
@@ -80,8 +80,16 @@ def _value(column: Column, text: str) -> RowValue:
 
 
 def shown_key(key: str) -> str:
-    """A canonical key, or an identity, as people see it."""
-    return key.replace(_SEPARATOR, SHOWN_BETWEEN)
+    """A canonical key, or an identity, as people see it: no two look the same, for outcomes and views name rows by it."""
+    if _SEPARATOR not in key:
+        return key
+    return SHOWN_BETWEEN.join([_shown_part(part) for part in key.split(_SEPARATOR)])
+
+
+def _shown_part(part: str) -> str:
+    if "," not in part and '"' not in part:
+        return part
+    return '"' + part.replace('"', '""') + '"'
 
 
 def unique_values(table: TableDefinition, image: Row) -> tuple[str | None, ...]:
