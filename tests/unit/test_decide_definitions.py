@@ -26,6 +26,22 @@ def partitioned(column: str, *transforms: str) -> list[dict[str, Any]]:
     return [{"column": column, "transform": transform} for transform in transforms]
 
 
+@pytest.mark.parametrize("unique", [[], [["c", "b"]]])
+def test_a_foreign_key_whose_columns_stand_in_another_order_than_those_of_the_key_then_refers_by_its_pairs(
+    unique: list[list[str]],
+) -> None:
+    log = DecidedLog()
+    log.commit(create_table("q", "a int64, b varchar, c date", primary_key=["a", "b"], unique=unique))
+    log.commit(insert("q", a=1, b="x", c="2024-01-01"))
+    pairs = {"refers_b": "b", "refers_a": "a"} if not unique else {"refers_b": "b", "refers_c": "c"}
+    refers_ = [{"columns": list(pairs), "ref_schema": "main", "ref_table": "q", "ref_columns": list(pairs.values())}]
+    log.commit(keyed_table("k", "id int64, refers_a int64, refers_b varchar, refers_c date", foreign_keys=refers_))
+    log.commit(insert(id=1, refers_a=1, refers_b="x", refers_c="2024-01-01"))
+    log.refused("INVALID", insert(id=2, refers_a=2, refers_b="x", refers_c="2024-01-02"))
+    log.refused("INVALID", change("DELETE_ROW", "q", key={"a": 1, "b": "x"}))
+    log.check_replay()
+
+
 @pytest.mark.parametrize(
     ("request_", "why"),
     [

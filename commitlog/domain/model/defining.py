@@ -276,7 +276,13 @@ def reference(table: TableDefinition, spec: ForeignKeySpec, parent: TableDefinit
             InvalidCode.FOREIGN_KEY_INVALID,
             f"a foreign key of table {quoted(table.name)} has another number of columns on each side",
         )
-    if theirs != parent.primary_key and theirs not in parent.unique:
+    constraints = [parent.primary_key, *parent.unique]
+    if theirs not in constraints:
+        # The pairs say what refers to what; rows are looked up by the columns in the order of the constraint.
+        referring = dict(zip(theirs, own, strict=True))
+        theirs = next((each for each in constraints if set(each) == set(theirs)), ())
+        own = tuple([referring[column_id] for column_id in theirs])
+    if not theirs:
         raise InvalidChangeError(
             InvalidCode.FOREIGN_KEY_INVALID,
             f"a foreign key of table {quoted(table.name)} refers to columns of {quoted(parent.name)} that are neither its "
