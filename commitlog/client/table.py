@@ -382,7 +382,8 @@ class Table:
         return self._log.change_rows(self.name, change.put, key=key, **{"isolation": Isolation.SNAPSHOT, **options})
 
     def restore(self, snapshot: SnapshotGiven, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
-        """Make its rows those of an earlier snapshot, by a commit on top; its columns stay as they are now.
+        """Make its rows those of an earlier snapshot, by a commit on top; its columns stay as they are now: what was renamed
+        since keeps its values, what was dropped stays away, what was added has the default it was added with.
 
         Files that have the same rows now as then stay. The rows of others are read and written again, with new row ids. Of a
         table with a primary key, rows are inserted, updated and deleted by it.
@@ -397,7 +398,7 @@ class Table:
 
         Raises:
             SnapshotNotFoundError: there is no such snapshot, or not any more.
-            DataFileError: the table has been created anew since, or columns of then do not fit those of now.
+            DataFileError: the table has been created anew since, or a row of then has NULL where none may be now.
             InvalidRequestError: more rows of a table with a key have changed since than a commit takes.
         """
         from commitlog.client.writing.restoring import Restoration

@@ -156,6 +156,20 @@ def test_restore_when_rows_went_and_came_then_they_are_as_they_were(log: CommitL
     assert len(kept) == 1
 
 
+def test_restore_when_columns_have_changed_since_then_values_stay_with_their_columns(log: CommitLog, table: str) -> None:
+    handle = log.table(table)
+    for start in (0, 10):
+        log.append(table, {"id": [start], "a": [start + 1], "b": [start + 2], "c": [start + 3]}, create=True)
+    then = log.head_snapshot_id()
+    handle.delete("id = 10")
+    with log.transaction() as tx:
+        alter = tx.alter(table).rename_column("a", "old").rename_column("b", "a").rename_column("old", "b")
+        alter.drop_column("c").add_column("d", "int64", default=7)
+    handle.restore(then)
+    assert list(rows(log, table)) == [(0, 1, 2, 7), (10, 11, 12, 7)]
+    assert handle.schema.names == ["id", "b", "a", "d"]
+
+
 def test_restore_when_it_cannot_be_then_says_why(log: CommitLog, many: str) -> None:
     table = log.table(many)
     with pytest.raises(SnapshotNotFoundError):

@@ -77,14 +77,15 @@ class Restoration:
     def _put_files(self, transaction: RowTransaction) -> None:
         at, contents = transaction.base_snapshot_id, self._contents
         with contents.at_once():
-            now, then = (table_in_files(contents, self._name, each) for each in (at, self._snapshot_id))
-            files_now, files_then = contents.files_at(now, at), contents.files_at(then, self._snapshot_id)
+            now, _ = (table_in_files(contents, self._name, each) for each in (at, self._snapshot_id))
+            # By the columns of now, as the files that stay are read.
+            files_now, files_then = (contents.files_at(now, each) for each in (at, self._snapshot_id))
         kept = {_held(each) for each in files_now} & {_held(each) for each in files_then}
         gone = [each.data_file_id for each in files_now if _held(each) not in kept]
         back = [each for each in files_then if _held(each) not in kept]
         if not gone and not back:
             return
-        reader = FileReader(then.definition.columns, ())
+        reader = FileReader(now.definition.columns, ())
         fitting, folder = fit(reader.schema, now.definition, is_read=True), now.path.rstrip("/")
         files = write_rows(reader.tables(map(rows_left, back)), fitting, folder)
         transaction.remove_unless_committed(str(self._name), folder, [f"{folder}/{file.path}" for file in files])
