@@ -255,6 +255,27 @@ def test_append_when_partitioned_by_any_type_then_a_file_for_each_partition(
     assert found == [str(each) if isinstance(each, UUID) else each for each in pa.array(values).to_pylist()]
 
 
+@pytest.mark.parametrize(
+    ("kind", "far"),
+    [(pa.date32(), 10**7), (pa.date32(), 2**31 - 1), (pa.timestamp("us"), 2**62), (pa.date32(), -(10**6))],
+)
+def test_append_when_partitioned_by_times_of_years_that_python_does_not_know_then_they_are_there(
+    log: CommitLog, table: str, kind: pa.DataType, far: int
+) -> None:
+    days = pa.array([far, 0, None, far], pa.int64() if pa.types.is_timestamp(kind) else pa.int32()).cast(kind)
+    keys = ["p", "bucket(4, p)", "year(p)"]
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "p": kind}, partition_by=keys)
+    outcome = log.append(table, pa.table({"id": [0, 1, 2, 3], "p": days}))
+    assert outcome is not None
+    told = {file.record_count: file.partition_values for file in appended_by(log, outcome.snapshot_id)}
+    assert len(told) == 2
+    assert told[2] is None, "the log is told of no such year"
+    found = log.table(table).scan().to_arrow().sort_by("id")["p"]
+    assert found.combine_chunks().equals(days)
+    assert log.table(table).scan(where=[("p", ">" if far > 0 else "<", date(1970, 1, 1))]).count() == 2
+
+
 @pytest.mark.parametrize("times", [1, 50])
 def test_append_when_floats_hold_nan_then_the_log_is_told(log: CommitLog, table: str, times: int) -> None:
     outcome = log.append(table, {"id": [1.5, math.nan, None] * times, "w": [1.0, 2.0, 3.0] * times}, create=True)

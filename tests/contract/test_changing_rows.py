@@ -156,7 +156,9 @@ def test_restore_when_rows_went_and_came_then_they_are_as_they_were(log: CommitL
     assert len(kept) == 1
 
 
-def test_restore_when_columns_have_changed_since_then_values_stay_with_their_columns(log: CommitLog, table: str) -> None:
+def test_restore_when_columns_have_changed_since_then_values_stay_with_their_columns(
+    log: CommitLog, table: str
+) -> None:
     handle = log.table(table)
     for start in (0, 10):
         log.append(table, {"id": [start], "a": [start + 1], "b": [start + 2], "c": [start + 3]}, create=True)

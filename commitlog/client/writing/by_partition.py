@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -17,7 +16,6 @@ from commitlog.domain.model.buckets import bucket
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.types import canonical_value, value_text
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CODES_MAX = 2**63
 _PARTS: Mapping[str, Callable[[Any], Any]] = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}
 
@@ -110,8 +108,10 @@ def _values(given: pa.ChunkedArray, index: int, key: PartitionKey, column: Colum
     # Buckets are told later, of each value once.
     encoded = _PARTS.get(key.transform, lambda same: same)(whole).dictionary_encode()
     known = encoded.dictionary
-    if pa.types.is_timestamp(known.type) and known.type.unit == "ns":
-        # Python's times have no nanoseconds.
+    if key.buckets is not None:
+        known = known.cast(pa.int32() if pa.types.is_date(known.type) else pa.int64())
+    elif pa.types.is_timestamp(known.type) or pa.types.is_date(known.type):
+        # Python's times have neither nanoseconds nor all years.
         known = known.cast(pa.string())
     values = [_value(index, key, column, each.as_py()) for each in known]
     indices = encoded.indices
@@ -131,7 +131,7 @@ def _value(index: int, key: PartitionKey, column: Column, value: Any) -> _Value:
     if value is None:
         return _Value(f"{name}n", None, True)
     if key.buckets is not None:
-        text = str(bucket(_number(value), key.buckets))
+        text = str(bucket(value, key.buckets))
     elif key.transform != "identity":
         text = str(value)
     else:
@@ -139,16 +139,15 @@ def _value(index: int, key: PartitionKey, column: Column, value: Any) -> _Value:
         plain: Any = value
         if not isinstance(value, bool | int):
             plain = str(UUID(bytes=value) if isinstance(value, bytes) else value)
-        text = value_text(column.type, canonical_value(column.type, plain))
-    shown = f"v{text}" if is_plain(text) else "h" + hashlib.sha256(text.encode()).hexdigest()
+        try:
+            text = value_text(column.type, canonical_value(column.type, plain))
+        except ValueError:
+            # A time of a year that is told to nobody, or is infinite.
+            return _Value(f"{name}h{_hash(plain)}", None, False)
+    shown = f"v{text}" if is_plain(text) else f"h{_hash(text)}"
     told = partition_value(key, column.type, text)
     return _Value(name + shown, told, is_storable(told))
 
 
-def _number(value: Any) -> int:
-    if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return (aware - _EPOCH) // timedelta(microseconds=1)
-    if isinstance(value, date):
-        return (value - _EPOCH.date()).days
-    return int(value)
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
