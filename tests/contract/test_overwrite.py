@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from uuid import UUID
 
+import pyarrow as pa
 import pytest
 from making import KEYED
 
@@ -54,6 +56,20 @@ def test_overwrite_when_a_new_row_does_not_match_then_nothing_is_committed_or_le
     with pytest.raises(DataFileError, match="2 of the new rows"):
         log.table(days).overwrite({"day": [SECOND, SECOND], "v": [None, 6]}, where="day = '2026-03-02' and v < 5")
     assert (rows(log, days), parquet_files(log, days)) == (kept, files)
+
+
+def test_overwrite_when_the_filter_is_on_ids_then_they_are_compared_as_they_are_read(
+    log: CommitLog, table: str
+) -> None:
+    few, many = UUID(int=5), UUID(int=2**128 - 1)
+    log.append(table, pa.table({"id": pa.array([few.bytes, many.bytes], pa.uuid()), "v": [1, 2]}), create=True)
+    for where, there in ((f"id = '{many}'", many), ([("id", "<", many)], few)):
+        log.table(table).overwrite({"id": [there], "v": [7]}, where=where)
+    with pytest.raises(DataFileError, match="1 of the new rows"):
+        log.table(table).overwrite({"id": [few], "v": [8]}, where=[("id", "is not null"), ("id", "=", many)])
+    log.wait_for_snapshot()
+    found = log.table(table).scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["v"]) for row in found) == [(str(few), 7), (str(many), 7)]
 
 
 def test_overwrite_when_rows_come_meanwhile_then_they_go_too_or_it_is_refused(log: CommitLog, days: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.reading.matching import Condition, all_of
+from commitlog.client.tables.arrow_columns import by_name, conformed
 from commitlog.client.tables.arrow_schemas import arrow_type
 from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
@@ -87,6 +88,8 @@ def _checks(where: Sequence[Predicate]) -> Callable[[TableDefinition, pa.Table],
 
 
 def _as_read(rows: pa.Table, column: Column) -> pa.ChunkedArray:
-    values = rows.column(column.name)
-    data_type = arrow_type(column)
-    return values if values.type == data_type else values.cast(data_type)
+    values, data_type = rows.column(column.name), arrow_type(column)
+    if values.type == data_type:
+        return values
+    chunks = [conformed(chunk, column, data_type, by_name, is_read=True) for chunk in values.chunks]
+    return pa.chunked_array(chunks, data_type)
