@@ -164,6 +164,28 @@ def test_scan_when_values_are_excluded_then_the_rows_that_have_another_one(
         handle.delete("x != 1.5")
 
 
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_scan_when_bounds_of_others_leave_nan_out_then_it_is_the_greatest_number_still(
+    log: CommitLog, table: str, tmp_path: Path, is_masked: bool
+) -> None:
+    columns = pa.table({"id": [1, 2, 3], "x": [1.0, float("nan"), 1.0]})
+    with log.transaction() as tx:
+        tx.create_table(table, columns.schema)
+    append(log, table, tmp_path, columns)
+    handle = log.table(table)
+    [file] = handle.files()
+    assert pq.read_metadata(file.path).row_group(0).column(1).statistics.max == 1.0
+    if is_masked:
+        handle.delete("id = 3")
+    ones = [1] if is_masked else [1, 3]
+    for op, value, matching in (
+        (">", 1.0, [2]), (">=", 1.0, [*ones, 2]), ("=", 1.0, ones), ("!=", 1.0, [2]), ("<=", 1.0, ones), ("<", 2.0, ones),
+        ("=", float("nan"), [2]), ("in", [float("nan"), 5.0], [2]), ("!=", float("nan"), ones),
+    ):  # fmt: skip
+        scan = handle.scan(where=("x", op, value), columns=["id"])
+        assert (op, sorted(scan.to_arrow()["id"].to_pylist()), scan.count()) == (op, sorted(matching), len(matching))
+
+
 def test_scan_when_statistics_rule_files_out_then_says_how_many_it_opens(
     log: CommitLog, table: str, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from commitlog.client.tables.arrow_columns import Find, conformed
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.stored_rows import scalar_of
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import parse_type
+from commitlog.domain.model.types import FLOATS, parse_type
 from commitlog.errors import DataFileError
 
 BATCH_ROWS = 131_072
@@ -67,8 +67,11 @@ class FileReader:
 
     def count(self, files: Iterable[RowsOfFile]) -> int:
         """How many rows there are, of which no column but those of conditions is read."""
+        told = FileReader(
+            list({each.column.column_id: each.column for each in self._conditions}.values()), self._conditions
+        )
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return sum(pool.map(lambda group: group.count(), self._groups(files)))
+            return sum(pool.map(lambda group: group.count(), told._groups(files)))
 
     def placed(self, rows: RowsOfFile) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         """The rows of one file, without a filter, and where they stand in it."""
@@ -151,8 +154,10 @@ class _Sources:
         self._find = finder(every, file.rows.name_mapping)
         self._types = {c.column_id: f.type for c, f in zip(every, arrow_schema(every), strict=True)}
         self._fields: Mapping[int, pa.Field | None] = {c.column_id: _field(self._find, c, file.schema) for c in every}
-        self._rest = [each for each in conditions if not self._is_ready(each.column)]
-        self.filter = all_of([each.on(self._value(each.column)) for each in conditions if self._is_ready(each.column)])
+        self._rest = [each for each in conditions if not self._is_filtered(each.column)]
+        self.filter = all_of(
+            [each.on(self._value(each.column)) for each in conditions if self._is_filtered(each.column)]
+        )
         late = {each.column.column_id for each in self._rest} - {column.column_id for column in columns}
         self._read = [*columns, *(column for column in hidden if column.column_id in late)]
         self.projection = {str(at): self._value(column) for at, column in enumerate(self._read)}
@@ -168,8 +173,13 @@ class _Sources:
             arrays = [shown.column(str(column.column_id)) for column in self._read]
         return pa.RecordBatch.from_arrays(arrays[: len(self.columns)], schema=self.schema)
 
+    def _is_filtered(self, column: Column) -> bool:
+        """Whether Arrow's scan itself filters the column's values. Not floats: the bounds of a row group leave NaN out, and
+        where they are one value Arrow takes all of the group for that."""
+        return column.type.name not in FLOATS and self._is_ready(column)
+
     def _is_ready(self, column: Column) -> bool:
-        """Whether Arrow's scan itself makes the column's values, so that they can be filtered there."""
+        """Whether Arrow's scan itself makes the column's values."""
         field = self._fields[column.column_id]
         return not column.children and (field is None or _casts(field.type, self._types[column.column_id]))
 
