@@ -332,6 +332,8 @@ class Changeset(TablesInSight):
     def _add(self, change: m.Change) -> None:
         self._check_open()
         self._changes.append(change)
+        if not isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow):
+            self._types.clear()
 
     def _declare(self, read: m.Read) -> None:
         self._check_open()

@@ -19,7 +19,7 @@ from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.tables.values import row_of
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 
 
@@ -73,6 +73,7 @@ class TablesInSight:
         self._named_paths: set[PathKey] = set()
         self._written = WrittenFiles()
         self._at_base: dict[TableName, TableAt | None] = {}
+        self._types: dict[TableName, Mapping[str, ColumnType]] = {}
         self._sent: m.Proposal | None = None
         self._is_answered = False
         self._is_given_up = False
@@ -117,7 +118,7 @@ class TablesInSight:
     def _row(self, name: TableName, values: Mapping[str, Any]) -> m.Row:
         row = row_of(values)
         if names := doubtful(values):
-            types = {fold(column.name): column.type for column in self._table(name).definition.columns}
+            types = self._types_of(name)
             for column in names:
                 data_type = types.get(fold(column))
                 if data_type is not None and (wrong := mistaken(data_type, values[column])) is not None:
@@ -125,6 +126,13 @@ class TablesInSight:
                         f"column {column} of table {name} is a {data_type}, and {values[column]!r} {wrong}"
                     )
         return row
+
+    def _types_of(self, name: TableName) -> Mapping[str, ColumnType]:
+        """The types of a table's columns, by their names."""
+        if name not in self._types:
+            # Not for each row anew: a table is made out by going through all changes.
+            self._types[name] = {fold(column.name): column.type for column in self._table(name).definition.columns}
+        return self._types[name]
 
     def _table(self, name: TableName) -> TableAt:
         return self._table_by(self._lookup, name)

@@ -12,8 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from commitlog.client import CommitLog
+from commitlog.client import CommitLog, changeset_tables
 from commitlog.client.reading.scan import Scan
+from commitlog.client.tables.overlay import table_after
 from commitlog.client.writing import keyed_rows
 from commitlog.domain.model import Delete, Outcome
 from commitlog.errors import (
@@ -285,6 +286,28 @@ def test_upsert_when_there_are_many_rows_then_those_that_are_there_are_looked_fo
     found = log.table(keyed).scan(where="id >= 10").to_arrow()
     assert sorted(found["id"].to_pylist()) == list(range(10, 5_000))
     assert found["v"].to_pylist().count("new") == 3_000
+
+
+def test_rows_when_many_have_times_then_the_table_is_made_out_once_for_all_of_them(
+    log: CommitLog, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "at": "timestamp"}, primary_key=["id"])
+    asked: list[int] = []
+
+    def counted(*args: Any) -> Any:
+        asked.append(1)
+        return table_after(*args)
+
+    monkeypatch.setattr(changeset_tables, "table_after", counted)
+    with log.transaction() as tx:
+        for each in range(100):
+            tx.insert_row(table, {"id": each, "at": datetime(2026, 1, 2)})
+        assert len(asked) == 1
+        tx.alter(table).add_column("seen", "timestamptz")
+        with pytest.raises(InvalidRequestError, match="without a zone"):
+            tx.insert_row(table, {"id": 100, "seen": datetime(2026, 1, 2)})
+    assert ids(log, table) == list(range(100))
 
 
 def test_insert_when_rows_give_different_columns_then_the_others_have_their_defaults(
