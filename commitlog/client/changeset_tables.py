@@ -16,7 +16,7 @@ from commitlog.client.tables.mistaken_values import doubtful, mistaken
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.overlay import table_after
 from commitlog.client.tables.table_at import LiveFile, TableAt
-from commitlog.client.tables.values import row_of
+from commitlog.client.tables.values import row_of, with_maps
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
 from commitlog.domain.model.types import ColumnType, fold
@@ -121,10 +121,13 @@ class TablesInSight:
             types = self._types_of(name)
             for column in names:
                 data_type = types.get(fold(column))
-                if data_type is not None and (wrong := mistaken(data_type, values[column])) is not None:
+                if data_type is None:
+                    continue
+                if (wrong := mistaken(data_type, values[column])) is not None:
                     raise InvalidRequestError(
                         f"column {column} of table {name} is a {data_type}, and {values[column]!r} {wrong}"
                     )
+                row[column] = with_maps(data_type, row[column])
         return row
 
     def _types_of(self, name: TableName) -> Mapping[str, ColumnType]:

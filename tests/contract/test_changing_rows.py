@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +286,35 @@ def test_upsert_when_there_are_many_rows_then_those_that_are_there_are_looked_fo
     found = log.table(keyed).scan(where="id >= 10").to_arrow()
     assert sorted(found["id"].to_pylist()) == list(range(10, 5_000))
     assert found["v"].to_pylist().count("new") == 3_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("blob", b"a\xff"), ("boolean", True), ("date", date(2026, 1, 2)), ("varchar", "a"), ("float64", 1.5)],
+)
+def test_rows_when_they_hold_maps_then_keys_stay_what_they_are(
+    log: CommitLog, table: str, kind: str, key: object
+) -> None:
+    with log.transaction() as tx:
+        held = f"struct(l list(map({kind}, int64)))"
+        tx.create_table(table, {"id": "int64", "m": f"map({kind}, int64)", "s": held, "v": "int64"}, primary_key=["id"])
+    handle = log.table(table)
+    handle.insert({"id": 1, "m": {key: 5}, "s": {"l": [{key: 6}, {}]}})
+    handle.upsert({"id": 1, "v": 1})
+    log.wait_for_snapshot()
+    there = handle.scan().to_arrow().to_pylist()
+    assert there == [{"id": 1, "m": [(key, 5)], "s": {"l": [[(key, 6)], []]}, "v": 1}]
+    handle.upsert([{**there[0], "id": 2}])
+    assert list(rows(log, table))[1] == (2, *list(there[0].values())[1:])
+
+
+def test_rows_when_the_key_of_a_map_is_missing_or_is_none_of_its_type_then_says_so(log: CommitLog, uneven: str) -> None:
+    for given in ({None: 1}, [(None, 1)]):
+        with pytest.raises(InvalidRequestError, match="a key that is missing"):
+            log.table(uneven).insert({"id": 1, "m": given})
+    for given in ({b"k": 1}, [(b"k", 1)]):
+        with pytest.raises(InvalidRequestError, match="has bytes, which are no text"):
+            log.table(uneven).insert({"id": 1, "m": given})
 
 
 def test_rows_when_many_have_times_then_the_table_is_made_out_once_for_all_of_them(

@@ -24,7 +24,9 @@ def _holds_doubtful(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_holds_doubtful(inner) for each in value.items() for inner in each)
     if is_list(value):
-        return any(_holds_doubtful(item) for item in value)
+        # Pairs, or nothing, may be a map.
+        is_map = isinstance(value, list) and all(isinstance(item, tuple) for item in value)
+        return is_map or any(_holds_doubtful(item) for item in value)
     return is_naive(value) or _is_bytes(value) or _is_not_finite(value)
 
 
@@ -59,6 +61,8 @@ def mistaken(data_type: ColumnType, value: Any) -> str | None:
         parts = [(by_name[name], each) for name, each in value.items() if name in by_name]
     elif isinstance(value, Mapping) and len(inner) == 2:
         parts = [part for pair in value.items() for part in zip(inner, pair, strict=True)]
+    elif is_list(value) and len(inner) == 2:
+        parts = [part for pair in value if is_list(pair) for part in zip(inner, pair, strict=False)]
     elif is_list(value) and len(inner) == 1:
         parts = [(inner[0], item) for item in value]
     return next((found for kind, part in parts if (found := mistaken(kind, part)) is not None), None)

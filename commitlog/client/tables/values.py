@@ -11,6 +11,7 @@ from uuid import UUID
 
 from commitlog.client.arguments import checked_mapping, checked_text
 from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, RowValue, Scalar
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.errors import InvalidRequestError
 
 _MISSING = frozenset({"NaTType", "NAType"})
@@ -50,10 +51,40 @@ def row_value(value: Any) -> RowValue:
         # Arrow's interval.
         return _interval_text(*value)
     if isinstance(value, Mapping):
-        return {str(key): row_value(inner) for key, inner in value.items()}
+        return {_key_text(key): row_value(inner) for key, inner in value.items()}
     if is_list(value):
         return [row_value(item) for item in value]
     return scalar(value)
+
+
+def with_maps(data_type: ColumnType, value: RowValue) -> RowValue:
+    """A row's value with its maps as dicts; given they may be as lists of pairs, which is how Arrow gives them."""
+    inner = {fold(name): kind for name, kind in data_type.fields}
+    if data_type.name == "map":
+        if isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value):
+            pairs: list[Any] = value
+            given = {_key_text(key): item for key, item in pairs}
+            value = given if len(given) == len(pairs) else value
+        if isinstance(value, dict):
+            return {key: with_maps(inner["value"], item) for key, item in value.items()}
+    elif data_type.name == "struct" and isinstance(value, dict):
+        return {
+            name: with_maps(kind, item) if (kind := inner.get(fold(name))) is not None else item
+            for name, item in value.items()
+        }
+    elif data_type.name == "list" and isinstance(value, list):
+        return [with_maps(inner["element"], item) for item in value]
+    return value
+
+
+def _key_text(key: Any) -> str:
+    """What a field is called, or the key of a map as text: JSON has no other."""
+    value = scalar(key)
+    if value is None:
+        raise InvalidRequestError("a row holds a map with a key that is missing, which no map has: leave it out")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
 
 
 def is_list(value: Any) -> bool:
