@@ -22,6 +22,21 @@ def test_net_rows_when_a_row_went_and_an_equal_one_came_then_neither_is_told(val
     assert net((1, 7, "delete", value), (1, 9, "insert", value)) == []
 
 
+def test_diff_when_days_inside_of_others_are_of_years_that_python_does_not_know_then_they_are_compared(
+    tmp_path: Path,
+) -> None:
+    far, near = (pa.array([each], pa.int32()).cast(pa.date32())[0] for each in (10**7, 0))
+    days = pa.array([[far], [far, near], None], pa.list_(pa.date32()))
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        table = log.table("main.t")
+        table.append(pa.table({"days": days}), create=True)
+        then = log.head_snapshot_id()
+        table.overwrite(pa.table({"days": days.slice(1)}), True)
+        found = table.diff(then)
+        assert found["change_type"].to_pylist() == ["delete"]
+        assert found["days"].combine_chunks().equals(days.slice(0, 1))
+
+
 def test_net_rows_when_fewer_equal_rows_came_than_went_then_the_rest_is_told() -> None:
     went = [(1, row_id, "delete", "a") for row_id in (3, 4, 5)]
     assert net(*went, (1, 6, "delete", "b"), (2, 8, "insert", "a"), (2, 9, "insert", "c")) == [

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from commitlog.client.reading.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, ROW_ID, SNAPSHOT
+from commitlog.client.tables.arrow_types import to_rows
 
 _Places = npt.NDArray[np.int64]
 
@@ -65,7 +66,7 @@ def _numbered(rows: pa.Table) -> _Places:
 def _encoded(values: Any) -> _Places:
     """The place of each value among the different ones."""
     if pa.types.is_nested(values.type):
-        values = pa.array([repr(each) for each in values.to_pylist()], pa.string())
+        values = pa.array([repr(each) for each in to_rows(pa.table({"value": values}))], pa.string())
     encoded = values.dictionary_encode(null_encoding="encode")
     whole = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     places: _Places = whole.indices.to_numpy().astype(np.int64)
