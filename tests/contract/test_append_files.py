@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -119,3 +120,21 @@ def test_append_when_a_file_has_finer_times_than_the_column_then_a_filter_finds_
     log.append(table, files=[outside], outside="copy")
     for asked, count in (("=", 2), ("<=", 2), (">", 0)):
         assert log.table(table).scan(where=[("at", asked, "1970-01-01 00:00:00.001456")]).count() == count
+
+
+def test_append_when_arrows_types_are_extensions_of_nested_ones_then_rows_and_files_are_taken_as_what_they_are_stored_as(
+    log: CommitLog, table: str, outside: Path
+) -> None:
+    spans = pd.DataFrame({"span": pd.interval_range(pd.Timestamp(2026, 1, 1), periods=2)})
+    storage = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    vectors = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), (2,)), storage)
+    rows = pa.Table.from_pandas(spans).append_column("vector", vectors)
+    pq.write_table(rows, outside)
+    log.append(f"{table}_of_pandas", spans, create=True)
+    log.append(table, rows, create=True)
+    log.append(table, files=[outside], outside="copy")
+    found = log.table(table).scan().to_arrow().to_pylist()
+    told = [{"left": each.left, "right": each.right} for each in spans["span"]]
+    assert [row["span"] for row in found] == told * 2
+    assert [row["vector"] for row in found] == storage.to_pylist() * 2
+    assert [row["span"] for row in log.table(f"{table}_of_pandas").scan().to_arrow().to_pylist()] == told

@@ -48,6 +48,8 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
     def inner(values: pa.Array, child: Column, child_kind: pa.DataType) -> pa.Array:
         return conformed(values, child, child_kind, find, is_read=is_read)
 
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
     if pa.types.is_struct(data_type) and pa.types.is_struct(array.type):
         fields = list(array.type)
         parts = []
@@ -99,8 +101,6 @@ def _check_readable(array: pa.Array, column: Column) -> None:
 
 
 def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
     if (
         pa.types.is_string(data_type)
         and pa.types.is_fixed_size_binary(array.type)

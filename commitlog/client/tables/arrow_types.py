@@ -127,7 +127,12 @@ def is_list(data_type: pa.DataType) -> bool:
 def has_shape(expected: ColumnType, found: pa.DataType) -> bool:
     """Whether an Arrow type is nested as a column's type is."""
     shapes = {"struct": pa.types.is_struct, "map": pa.types.is_map, "list": is_list}
-    return expected.name in shapes and bool(shapes[expected.name](found))
+    return expected.name in shapes and bool(shapes[expected.name](stored_type(found)))
+
+
+def stored_type(data_type: pa.DataType) -> pa.DataType:
+    """What an extension, such as a tensor, is stored as; any other type itself."""
+    return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
 
 
 def shown_type(data_type: pa.DataType) -> str:
@@ -138,6 +143,7 @@ def shown_type(data_type: pa.DataType) -> str:
 
 def fields_of(data_type: pa.DataType) -> Iterator[Any]:
     """The fields inside a nested type, by their roles in DuckLake's order: a map's key comes before its value."""
+    data_type = stored_type(data_type)
     if pa.types.is_struct(data_type):
         yield from (data_type.field(index) for index in range(data_type.num_fields))
     elif pa.types.is_map(data_type):

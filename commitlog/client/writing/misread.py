@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from commitlog.client.tables.arrow_types import fields_of
+from commitlog.client.tables.arrow_types import fields_of, stored_type
 from commitlog.client.tables.mistaken_values import is_naive
 from commitlog.client.tables.values import is_missing
 from commitlog.errors import DataFileError
@@ -30,6 +30,7 @@ def check_times(name: str, values: Iterable[Any], kind: pa.DataType) -> None:
 
 def _finder(kind: pa.DataType) -> Callable[[Any], str | None] | None:
     """What tells of a value what is wrong with it; None where the type has no times in it."""
+    kind = stored_type(kind)
     if pa.types.is_date(kind):
         return _no_date
     if pa.types.is_time(kind):
