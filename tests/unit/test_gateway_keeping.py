@@ -65,6 +65,12 @@ def names_in(folder: str) -> list[str]:
     return sorted(each.base_name for each in filesystem.get_file_info(fs.FileSelector(path)))
 
 
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are looked after as often as these tests look for what becomes of them: not only once in a second."""
+    monkeypatch.setattr("commitlog.gateway.keeping._LOOK_S", LOOK_S)
+
+
 @pytest.fixture(params=["machine", "store"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a table: on this machine, or in an object store."""
