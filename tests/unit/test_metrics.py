@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partialmethod
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from uuid import UUID
 
@@ -136,6 +138,12 @@ class WatchedOne:
 
     def problem(self) -> str | None:
         return self.says
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint ends when it is to, not half a second later, as servers do that are seldom asked."""
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", partialmethod(ThreadingHTTPServer.serve_forever, 0.01))
 
 
 @pytest.fixture

@@ -132,6 +132,14 @@ def test_pulse_when_it_begins_while_readers_are_behind_then_knows_how_far(
     assert pulse.beat(len(commits)).lag == 0
 
 
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pulse beats, and tries again, as often as a test looks."""
+    monkeypatch.setattr(pulse_module, "BEAT_S", 0.02)
+    monkeypatch.setattr(pulse_module, "RETRY_S", 0.02)
+
+
+@pytest.mark.usefixtures("_quick")
 def test_pulse_when_readers_cannot_be_asked_then_says_so_and_beats_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +165,7 @@ def test_pulse_when_readers_cannot_be_asked_then_says_so_and_beats_on(
             pulse.stop()
 
 
+@pytest.mark.usefixtures("_quick")
 def test_pulse_when_started_then_beats_with_what_comes(tmp_path: Path) -> None:
     with InMemoryCommitLog(data_path=tmp_path) as own:
         pulse, beats = Pulse(own), queue.Queue[Beat]()
