@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -143,9 +144,15 @@ class Import:
     line: int
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """Each module once, whatever is asked of it."""
+    return ast.parse(source)
+
+
 def imports_of(source: str, module: str) -> Iterator[Import]:
     """The imports anywhere in a module's source; relative ones made absolute."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, None, node.lineno)
@@ -188,43 +195,40 @@ def _allowed(found: Import, name: str, doors: frozenset[str]) -> bool:
     return packages is None or top in sys.stdlib_module_names or top in packages
 
 
-def modules() -> list[tuple[str, Path]]:
-    paths = sorted(PACKAGE.rglob("*.py"))
-    dotted = [(".".join(path.relative_to(PACKAGE).with_suffix("").parts), path) for path in paths]
-    return [(name.removesuffix(".__init__"), path) for name, path in dotted]
+@cache
+def modules() -> dict[str, str]:
+    """The sources of the package's modules, by their dotted names without `commitlog.`."""
+    dotted = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return {name.removesuffix(".__init__"): path.read_text(encoding="utf-8") for name, path in dotted.items()}
 
 
-@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
-def test_imports_when_in_a_room_then_stay_within_its_walls(module: str, path: Path) -> None:
-    assert breaches(path.read_text(encoding="utf-8"), module) == []
+def test_imports_when_in_a_room_then_stay_within_its_walls() -> None:
+    assert [each for module, source in modules().items() for each in breaches(source, module)] == []
 
 
-def test_rooms_when_listed_then_each_is_there() -> None:
-    there = {name for name, _ in modules()}
-    assert [name for name in ROOMS if name not in there] == []
+def test_model_when_a_module_takes_its_values_as_m_then_none_of_them_by_name() -> None:
+    values = {"commitlog.domain.model", "commitlog.domain.model.kinds", "commitlog.domain.model.changes"}
+    for module, source in modules().items():
+        found = list(imports_of(source, f"commitlog.{module}"))
+        if any((each.module, each.name) == ("commitlog.domain", "model") for each in found):
+            by_name = [each.name for each in found if each.module in values and each.name and each.name[0].isupper()]
+            assert by_name == [], module
 
 
-@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
-def test_model_when_a_module_takes_its_values_as_m_then_none_of_them_by_name(module: str, path: Path) -> None:
-    found = list(imports_of(path.read_text(encoding="utf-8"), f"commitlog.{module}"))
-    if any((each.module, each.name) == ("commitlog.domain", "model") for each in found):
-        values = {"commitlog.domain.model", "commitlog.domain.model.kinds", "commitlog.domain.model.changes"}
-        assert [each.name for each in found if each.module in values and each.name and each.name[0].isupper()] == []
-
-
-@pytest.mark.parametrize("module", [name for name, _ in modules() if not name.startswith(("ops", "__"))])
-def test_imports_when_outside_ops_then_never_of_ops(module: str) -> None:
-    source = dict(modules())[module].read_text(encoding="utf-8")
-    found = [found.module for found in imports_of(source, f"commitlog.{module}")]
-    assert not [name for name in found if name.startswith("commitlog.ops")]
+def test_imports_when_in_no_room_then_never_of_ops() -> None:
+    outside = [name for name in modules() if _room_of(name) is None and not name.startswith("__")]
+    assert "testing" in outside
+    for module in outside:
+        found = [each.module for each in imports_of(modules()[module], f"commitlog.{module}")]
+        assert [name for name in found if name.startswith("commitlog.ops")] == [], module
 
 
 def import_graph() -> dict[str, set[str]]:
     """Which modules of the package import which others; what only types need counts too."""
-    inside = {f"commitlog.{name}": path for name, path in modules()}
+    inside = {f"commitlog.{name}": source for name, source in modules().items()}
     graph: dict[str, set[str]] = {}
-    for module, path in inside.items():
-        found = imports_of(path.read_text(encoding="utf-8"), module)
+    for module, source in inside.items():
+        found = imports_of(source, module)
         meant = (
             f"{each.module}.{each.name}" if f"{each.module}.{each.name}" in inside else each.module for each in found
         )
@@ -261,9 +265,8 @@ def test_circle_in_when_modules_know_each_other_then_names_them() -> None:
 
 
 def test_rooms_when_named_here_then_are_there_and_no_folder_is_without_one() -> None:
-    names = {name for name, _ in modules()}
-    assert [room for room in (*ROOMS, *DOORS) if room not in names] == []
-    folders = {str(path.parent.relative_to(PACKAGE)).replace("/", ".") for _, path in modules()} - {"."}
+    assert [room for room in (*ROOMS, *DOORS) if room not in modules()] == []
+    folders = {str(path.parent.relative_to(PACKAGE)).replace("/", ".") for path in PACKAGE.rglob("*.py")} - {"."}
     assert [folder for folder in sorted(folders) if _room_of(folder) is None] == []
     divided = ("client.", "spark.", "ops.", "domain.")
     assert [folder for folder in sorted(folders) if folder.startswith(divided) and folder not in ROOMS] == []
@@ -271,17 +274,17 @@ def test_rooms_when_named_here_then_are_there_and_no_folder_is_without_one() -> 
 
 def test_config_when_others_need_the_environment_then_is_its_only_reader() -> None:
     # Which form of the core runs is settled before anything else is imported, so `compiled` reads that itself.
-    readers = [name for name, path in modules() if name not in ("config", "compiled") and _reads_environment(path)]
-    assert readers == []
+    readers = [name for name, source in modules().items() if _reads_environment(source)]
+    assert set(readers) - {"config", "compiled"} == set()
 
 
-def _reads_environment(path: Path) -> bool:
+def _reads_environment(source: str) -> bool:
     return any(
         isinstance(node, ast.Attribute)
         and node.attr in {"environ", "getenv"}
         and isinstance(node.value, ast.Name)
         and node.value.id == "os"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(source))
     )
 
 
