@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import urllib.request
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
@@ -243,25 +244,32 @@ def deciding(settings: Settings) -> Iterator[None]:
             assert not thread.is_alive(), f"the {thread.name} did not stop"
 
 
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 server with an empty bucket `lake`; what the AWS clients of this process and its children use."""
+@pytest.fixture(scope="session")
+def store() -> Iterator[str]:
+    """The URL of the run's S3 server."""
     from moto.server import ThreadedMotoServer
-    from pyarrow import fs
 
     server = ThreadedMotoServer("127.0.0.1", free_port(), verbose=False)
     server.start()
-    url = f"http://127.0.0.1:{server._server.port}"
+    yield f"http://127.0.0.1:{server._server.port}"
+    server.stop()
+
+
+@pytest.fixture
+def endpoint(store: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An S3 server with an empty bucket `lake`; what the AWS clients of this process and its children use."""
+    from pyarrow import fs
+
     for name, value in {
-        "AWS_ENDPOINT_URL": url,
+        "AWS_ENDPOINT_URL": store,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": "us-east-1",
     }.items():
         monkeypatch.setenv(name, value)
-    fs.S3FileSystem(endpoint_override=url, allow_bucket_creation=True).create_dir("lake")
-    yield url
-    server.stop()
+    urllib.request.urlopen(f"{store}/moto-api/reset", data=b"").close()
+    fs.S3FileSystem(endpoint_override=store, allow_bucket_creation=True).create_dir("lake")
+    return store
 
 
 @pytest.fixture(scope="session")
