@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from commitlog.config import Settings
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import CatalogMismatchError, LocalRuntimeError
 from commitlog.local.home import write_run_file
-from commitlog.local.processes import DirectoryLock
+from commitlog.local.processes import DirectoryLock, free_port
 from commitlog.local.proxy import KafkaProxy
 from commitlog.log.batches import Incoming
 from commitlog.log.connection import make_admin
@@ -230,6 +231,20 @@ def test_submit_when_no_sequencer_answers_then_unknown_until_one_does(settings: 
     with served(settings, tmp_path / "serve.log"):
         (again,) = run_json(settings, "submit", "-", given=given)
     assert (again["verdict"], again["snapshot_id"], again["is_repeat"]) == ("COMMITTED", 1, True)
+
+
+def test_commands_when_the_broker_is_away_then_name_its_address_and_how_long(tmp_path: Path) -> None:
+    settings = Settings.load(environment={}, bootstrap_servers=f"127.0.0.1:{free_port()}", home=tmp_path)
+    commands = [["submit", "-"], ["init"], ["replay", "--from-log", "x"]]
+    # Each waits ten seconds for an answer, so all of them wait at the same time.
+    with ThreadPoolExecutor(len(commands)) as pool:
+        all_done = list(pool.map(lambda arguments: run(settings, *arguments), commands))
+    for done in all_done:
+        assert done.returncode == 5
+        said = done.stderr.strip().splitlines()[-1]
+        assert said.startswith(f"error: Kafka at {settings.bootstrap_servers} does not answer after ")
+        assert "commitlog up" in said
+        assert "Traceback" not in done.stderr
 
 
 def test_init_when_called_again_then_the_same_log(settings: Settings) -> None:

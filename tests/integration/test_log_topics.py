@@ -19,7 +19,7 @@ from log_running import all_records, messages_of, serving, wait_until, write_raw
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Granularity
-from commitlog.errors import ConfigurationError, LogIntegrityError, LogRefusedError, LogUnavailableError
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogRefusedError
 from commitlog.log import genesis
 from commitlog.log.access_rules import Role, apply
 from commitlog.log.codec import decode_record
@@ -142,14 +142,6 @@ def test_rules_when_the_broker_has_no_authorizer_then_refused_with_what_it_lacks
 def test_log_when_it_was_never_created_then_said(settings: Settings) -> None:
     with pytest.raises(ConfigurationError, match="commitlog init"):
         require_genesis(settings)
-
-
-def test_init_when_no_broker_answers_then_address_and_time_are_told(tmp_path: Path) -> None:
-    settings = Settings.load(
-        environment={}, log="x", bootstrap_servers="127.0.0.1:1", home=tmp_path, kafka={"socket.timeout.ms": "1000"}
-    )
-    with pytest.raises(LogUnavailableError, match=r"127\.0\.0\.1:1 does not answer after \d+\.\d s"):
-        init_log(settings)
 
 
 def test_genesis_when_a_first_setting_is_wrong_then_refused(settings: Settings) -> None:

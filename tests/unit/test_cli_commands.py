@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -21,7 +20,6 @@ from commitlog.ops.service.json_logs import JsonFormatter
 from commitlog.ops.service.supervisor import SEQUENCER, SERVICES
 
 MAIN = "from commitlog.ops.cli import main; main()"
-SOME_ID = "01934f3e-7c00-7000-8000-000000000001"
 
 
 def run(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -48,21 +46,6 @@ def test_command_when_asked_for_help_then_there(name: str) -> None:
 def test_help_when_shown_then_names_every_command(tmp_path: Path) -> None:
     shown = run("--help", home=tmp_path / "home").stdout
     assert all(f"  {name} " in shown for name in cli.list_commands(click.Context(cli)))
-
-
-def test_commands_when_the_broker_is_away_then_name_its_address_and_how_long(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    away = {"COMMITLOG_BOOTSTRAP_SERVERS": address}
-    commands = [["outcome", SOME_ID], ["explain", SOME_ID], ["tail"], ["submit", "-"], ["init"]]
-    # Each waits ten seconds for an answer, so all of them wait at the same time.
-    with ThreadPoolExecutor(len(commands)) as pool:
-        all_done = list(pool.map(lambda arguments: run(*arguments, home=tmp_path / "home", **away), commands))
-    for done in all_done:
-        assert done.returncode == 5
-        said = done.stderr.strip().splitlines()[-1]
-        assert said.startswith(f"error: Kafka at {address} does not answer after ")
-        assert "commitlog up" in said
-        assert "Traceback" not in done.stderr
 
 
 def test_command_when_debugging_then_with_a_traceback(tmp_path: Path) -> None:
