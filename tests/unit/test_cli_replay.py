@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from commitlog.ops.cli import cli
 from commitlog.ops.cli import replay as cli_replay
 
 MAIN = "from commitlog.ops.cli import main; main()"
@@ -18,14 +20,10 @@ FIRST_ID = "01934f3e-7c00-7000-8000-{:012x}"
 CREATED_MS = 0x01934F3E7C00
 
 
-def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-c", MAIN, "replay", *arguments], input=given, capture_output=True)
-
-
-def outcomes(*arguments: str, given: bytes) -> list[dict[str, Any]]:
-    done = run("-", *arguments, given=given)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.split(b"\n") if line]
+def outcomes(*arguments: str, given: bytes = b"") -> list[dict[str, Any]]:
+    done = CliRunner().invoke(cli, ["replay", *arguments], input=given)
+    assert done.exit_code == 0, done.stderr
+    return [json.loads(line) for line in done.stdout_bytes.split(b"\n") if line]
 
 
 def line(number: int, *changes: dict[str, Any], base: int = 0, **fields: Any) -> bytes:
@@ -49,14 +47,14 @@ def delete(data_file_id: int, rows: list[int]) -> dict[str, Any]:
 
 
 def test_replay_when_blank_lines_are_between_then_offsets_are_line_numbers() -> None:
-    found = outcomes(given=line(1, create()) + b"\n  \r\n" + line(2, append("a"), base=1))
+    found = outcomes("-", given=line(1, create()) + b"\n  \r\n" + line(2, append("a"), base=1))
     assert [each["source"] for each in found] == [{"partition": 0, "offset": 0}, {"partition": 0, "offset": 3}]
     assert [each["seq"] for each in found] == [1, 2]
     assert [each["verdict"] for each in found] == ["COMMITTED", "COMMITTED"]
 
 
 def test_replay_when_the_last_line_has_no_newline_then_is_decided() -> None:
-    assert [each["snapshot_id"] for each in outcomes(given=line(1, create()).rstrip())] == [1]
+    assert [each["snapshot_id"] for each in outcomes("-", given=line(1, create()).rstrip())] == [1]
 
 
 def test_replay_when_a_line_takes_more_bytes_than_the_log_takes_then_malformed_and_its_id_may_come_again() -> None:
@@ -102,26 +100,26 @@ def test_replay_when_a_line_makes_something_go_wrong_then_internal_in_its_place_
 
 
 def test_replay_when_a_line_is_no_proposal_then_malformed_in_its_place() -> None:
-    found = outcomes(given=b"\xff\xfe\n" + b"{}\n" + line(1, create()))
+    found = outcomes("-", given=b"\xff\xfe\n" + b"{}\n" + line(1, create()))
     assert [each["reason"] for each in found] == ["MALFORMED", "MALFORMED", None]
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x0b", "\x0c", "\x1c", "\x85"])
 def test_replay_when_text_holds_another_line_separator_then_one_line(separator: str) -> None:
     given = line(1, create(), message="a|b").replace(b"|", separator.encode())
-    assert len(outcomes(given=given)) == 1
+    assert len(outcomes("-", given=given)) == 1
 
 
 def test_replay_when_created_at_is_given_then_the_clock_is_the_later_of_it_and_the_id() -> None:
     given = line(1, create(), created_at_ms=5) + line(2, append("a"), base=1, created_at_ms=CREATED_MS + 9)
-    assert [each["decided_at_ms"] for each in outcomes(given=given)] == [CREATED_MS, CREATED_MS + 9]
+    assert [each["decided_at_ms"] for each in outcomes("-", given=given)] == [CREATED_MS, CREATED_MS + 9]
 
 
 def test_replay_when_several_files_are_given_then_they_are_one_log(tmp_path: Path) -> None:
     (tmp_path / "1").write_bytes(line(1, create()))
     (tmp_path / "2").write_bytes(line(2, append("a"), base=1))
-    done = run(str(tmp_path / "1"), str(tmp_path / "2"))
-    assert [json.loads(each)["source"]["offset"] for each in done.stdout.splitlines()] == [0, 1]
+    found = outcomes(str(tmp_path / "1"), str(tmp_path / "2"))
+    assert [each["source"]["offset"] for each in found] == [0, 1]
 
 
 HISTORY = (
@@ -144,15 +142,15 @@ HISTORY = (
 def test_replay_when_granularity_is_overridden_then_also_where_the_history_sets_it(
     granularity: str, verdicts: list[str]
 ) -> None:
-    assert [each["verdict"] for each in outcomes("--granularity", granularity, given=HISTORY)] == verdicts
+    assert [each["verdict"] for each in outcomes("-", "--granularity", granularity, given=HISTORY)] == verdicts
 
 
 def test_replay_when_isolation_is_overridden_then_reads_are_checked() -> None:
     read = {"kind": "TABLE", "schema": "main", "table": "t"}
     given = line(1, create()) + line(2, create("u"), base=1) + line(3, append("a"), base=2)
     given += line(4, append("b", table="u"), base=2, reads=[read])
-    assert outcomes(given=given)[3]["verdict"] == "COMMITTED"
-    assert outcomes("--isolation", "serializable", given=given)[3]["reason"] == "CONFLICT"
+    assert outcomes("-", given=given)[3]["verdict"] == "COMMITTED"
+    assert outcomes("-", "--isolation", "serializable", given=given)[3]["reason"] == "CONFLICT"
 
 
 def test_replay_when_on_conflict_is_overridden_then_rows_are_settled() -> None:
@@ -160,19 +158,19 @@ def test_replay_when_on_conflict_is_overridden_then_rows_are_settled() -> None:
     table = {"kind": "CREATE_TABLE", "schema": "main", "table": "k", "columns": key, "primary_key": ["id"]}
     row = {"kind": "INSERT_ROW", "schema": "main", "table": "k", "row": {"id": 1}}
     given = line(1, table) + line(2, row, base=1) + line(3, row, base=1)
-    assert outcomes(given=given)[2]["reason"] == "CONFLICT"
-    settled = outcomes("--on-conflict", "KEEP_EXISTING", given=given)[2]
+    assert outcomes("-", given=given)[2]["reason"] == "CONFLICT"
+    settled = outcomes("-", "--on-conflict", "KEEP_EXISTING", given=given)[2]
     assert (settled["verdict"], len(settled["resolutions"])) == ("COMMITTED", 1)
 
 
 def test_replay_when_the_policy_is_unknown_then_says_which_there_are() -> None:
-    done = run("-", "--on-conflict", "RETRY")
-    assert done.returncode == 2
-    assert b"LAST_UPDATE_WINS" in done.stderr
+    done = CliRunner().invoke(cli, ["replay", "-", "--on-conflict", "RETRY"])
+    assert done.exit_code == 2
+    assert "LAST_UPDATE_WINS" in done.stderr
 
 
 def test_replay_when_the_file_is_missing_then_one_clear_line() -> None:
-    done = run("nowhere.jsonl")
+    done = subprocess.run([sys.executable, "-c", MAIN, "replay", "nowhere.jsonl"], capture_output=True)
     assert done.returncode == 2
     assert b"nowhere.jsonl" in done.stderr
     assert b"Traceback" not in done.stderr
