@@ -57,9 +57,6 @@ def main() -> None:
     def ids(rows) -> list[int]:  # type: ignore[no-untyped-def]
         return sorted(row.id for row in rows.collect())
 
-    def seen() -> None:
-        log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
-
     rows(90, 99).write.format("commitlog").options(**options).mode("append").save()
     rows(0, 10).write.format("commitlog").options(**options).mode("overwrite").save()
     rows(10, 20).write.parquet(str(work / "feed"))
@@ -67,14 +64,14 @@ def main() -> None:
     for _ in range(2):
         sink = feed.writeStream.format("commitlog").options(**options)
         run(sink.option("checkpointLocation", str(work / "sink")).trigger(availableNow=True))
-    seen()
+    log.wait_for_snapshot()
     loaded = spark.read.format("commitlog").options(**options).load()
     found["format"] = ids(loaded.where("id >= 5"))
     follow = spark.readStream.format("commitlog").options(**options).option("startingSnapshot", "1").load()
     copy = follow.where("id < 90").writeStream.format("commitlog").options(**{**options, "table": COPY})
     copy = copy.option("createTable", "true").option("checkpointLocation", str(work / "copy"))
     run(copy.trigger(availableNow=True))
-    seen()
+    log.wait_for_snapshot()
     found["copied"] = ids(spark.read.format("commitlog").options(**{**options, "table": COPY}).load())
 
     append(rows(20, 30), TABLE, log=log)
@@ -97,7 +94,7 @@ def main() -> None:
             refused()
         except CommitLogError as error:
             found[name] = str(error)
-    seen()
+    log.wait_for_snapshot()
     print(json.dumps(found))
     spark.stop()
 

@@ -51,10 +51,10 @@ def main() -> None:
     writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
     delete(spark, TABLE, "id % 10 = 3", log=log)
     update(spark, TABLE, {"name": "'new'"}, [("id", "=", 25)], log=log)
-    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+    log.wait_for_snapshot()
     compact(spark, TABLE, log=log)
     natively = read(spark, TABLE, log=log)
-    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+    log.wait_for_snapshot()
     through_format = spark.read.format("commitlog").options(**told["settings"], table=TABLE).load()
     found = {
         "native": sorted(row.id for row in read(spark, TABLE, log=log).collect()),

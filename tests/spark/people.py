@@ -66,13 +66,6 @@ def ids_of(frame: DataFrame) -> list[int]:
     return sorted(row.id for row in frame.collect())
 
 
-def newest(log: CommitLog) -> int:
-    """The last snapshot in the log, once readers see it; other processes may have committed it."""
-    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
-    log.wait_for_snapshot(snapshot)
-    return snapshot
-
-
 def duck_ids(settings: Settings, snapshot: int) -> list[int]:
     with open_lake(settings.database_url) as connection:
         found = connection.execute(f"SELECT id FROM {TABLE} AT (VERSION => {snapshot}) ORDER BY id").fetchall()
@@ -87,6 +80,11 @@ def files_below(settings: Settings) -> list[Path]:
     return sorted(Path(settings.data_path).rglob("*.parquet"))
 
 
+def settings_given(settings: Settings) -> dict[str, str]:
+    """The settings as options of the data source, or as what a driver is told."""
+    names = ("log", "bootstrap_servers", "database_url", "data_path", "home")
+    return {name: str(getattr(settings, name)) for name in names}
+
+
 def source_options(settings: Settings) -> dict[str, str]:
-    names = ("log", "bootstrap_servers", "database_url", "data_path")
-    return {"table": TABLE, **{name: str(getattr(settings, name)) for name in names}}
+    return {**settings_given(settings), "table": TABLE}

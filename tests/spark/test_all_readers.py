@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from people import newest
 from pyspark.sql import DataFrame, SparkSession
 from sessions import session_with
 
@@ -22,7 +21,7 @@ TABLE = "main.t"
 
 def found(spark: SparkSession, log: CommitLog, settings: Settings) -> list[dict[str, Any]]:
     """The rows of the table, which all readers agree about."""
-    newest(log)
+    log.wait_for_snapshot()
     by_spark = commitlog.spark.table(spark, TABLE, log=log).read().orderBy("id").collect()
     rows = [row.asDict(recursive=True) for row in by_spark]
     by_python = log.table(TABLE).scan().to_arrow().sort_by("id").to_pylist(maps_as_pydicts="strict")
@@ -119,7 +118,7 @@ def test_read_when_the_session_is_reset_afterwards_then_finds_renamed_columns_st
     t.append(spark.range(1).selectExpr("id", "'a' AS old"), create=True)
     with log.transaction() as tx:
         tx.alter(TABLE).rename_column("old", "new")
-    newest(log)
+    log.wait_for_snapshot()
     rows = t.read()
     spark.conf.unset("spark.sql.parquet.fieldId.read.enabled")
     assert [row.new for row in rows.collect()] == ["a"]
@@ -146,7 +145,7 @@ def test_rows_when_they_are_older_than_columns_with_wide_defaults_then_all_reade
         alter.add_column("d", "decimal(38,2)", default="123456789012345678901234.50")
         alter.add_column("u", "uint64", default=2**64 - 1)
         alter.add_column("b", "blob", default="a\\x00\\xFF")
-    newest(log)
+    log.wait_for_snapshot()
     given = {"d": Decimal("123456789012345678901234.50"), "u": 2**64 - 1, "b": b"a\x00\xff"}
     assert found(spark, log, settings) == [{"id": id_, **given} for id_ in range(3)]
     t.delete("id = 1")

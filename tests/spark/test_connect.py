@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from drivers import told_by
+from people import settings_given
 
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 
-NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 TABLE = "main.people"
 
 
@@ -25,7 +25,7 @@ def people(log: CommitLog) -> None:
 def test_connect_when_tables_are_written_read_and_followed_then_both_faces_work(
     settings: Settings, tmp_path: Path
 ) -> None:
-    told = {"settings": {name: str(getattr(settings, name)) for name in NAMES}}
+    told = {"settings": settings_given(settings)}
     found = told_by("connect_driver.py", told, tmp_path)
     assert found["kind"].startswith("pyspark.sql.connect")
     assert found["format"] == [*range(5, 20)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from people import TABLE, duck_ids, files_below, ids, newest, rows, source_options
+from people import TABLE, duck_ids, files_below, ids, rows, source_options
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from sessions import session_with
@@ -51,7 +51,7 @@ def test_format_when_written_in_batch_twice_under_one_key_then_commits_once_and_
     for these in ((1, 2), (3,)):
         writer = rows(spark, *these).write.format("commitlog").options(**source_options(settings))
         writer.option("key", "load:1").mode("append").save()
-    assert ids(spark, log, newest(log)) == [1, 2]
+    assert ids(spark, log, log.wait_for_snapshot()) == [1, 2]
     assert len(files_below(settings)) == 1
     wrong = spark.sql("SELECT 'x' AS id").write.format("commitlog").options(**source_options(settings))
     with pytest.raises(PySparkException, match=r"column id: expected bigint \(int64\), found string"):
@@ -67,7 +67,7 @@ def test_format_when_written_in_mode_overwrite_then_replaces_all_rows_unless_som
 
     overwritten(rows(spark, 1, 2))
     overwritten(rows(spark, 3))
-    assert ids(spark, log, newest(log)) == duck_ids(settings, newest(log)) == [3]
+    assert ids(spark, log, log.wait_for_snapshot()) == duck_ids(settings, log.wait_for_snapshot()) == [3]
     options = SourceOptions(source_options(settings))
     late = BatchWriter(options, TABLE, rows(spark, 4).schema, overwrite=True)
     files = late.write(iter(rows(spark, 4).toArrow().to_batches()))
@@ -75,18 +75,18 @@ def test_format_when_written_in_mode_overwrite_then_replaces_all_rows_unless_som
     with pytest.raises(ProposalRejectedError, match=r"appended to main\.people since base"):
         late.commit([files])
     assert not [path for path in files.paths if Path(path).exists()]
-    assert ids(spark, log, newest(log)) == [3, 5]
+    assert ids(spark, log, log.wait_for_snapshot()) == [3, 5]
     with (
         session_with(spark, "spark.sql.sources.partitionOverwriteMode", "DYNAMIC"),
         pytest.raises(PySparkException, match=r"replaces all rows.*overwrite\(df, partitions='dynamic'\)"),
     ):
         overwritten(rows(spark, 6))
-    assert ids(spark, log, newest(log)) == [3, 5]
+    assert ids(spark, log, log.wait_for_snapshot()) == [3, 5]
     overwritten(rows(spark, 6).where("false"))
-    assert ids(spark, log, newest(log)) == []
-    at_the_end = newest(log)
+    assert ids(spark, log, log.wait_for_snapshot()) == []
+    at_the_end = log.wait_for_snapshot()
     overwritten(rows(spark, 6).where("false"))
-    assert newest(log) == at_the_end
+    assert log.wait_for_snapshot() == at_the_end
 
 
 def drain_source(spark: SparkSession, log: CommitLog, settings: Settings, directory: Path, checkpoint: Path) -> None:
@@ -113,14 +113,14 @@ def test_stream_when_restarted_on_its_checkpoint_after_a_crash_then_gives_no_sec
 ) -> None:
     write_feed(spark, tmp_path / "feed", [1, 2], [3, 4])
     drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
-    assert ids(spark, log, newest(log)) == [1, 2, 3, 4]
+    assert ids(spark, log, log.wait_for_snapshot()) == [1, 2, 3, 4]
     forget_last_commit(tmp_path / "checkpoint")
     drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
     verdicts = [outcome.verdict for outcome in log.subscribe(follow=False)]
     assert verdicts.count(Verdict.DUPLICATE) == 1
     write_feed(spark, tmp_path / "feed", [5])
     drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
-    assert ids(spark, log, newest(log)) == [1, 2, 3, 4, 5]
+    assert ids(spark, log, log.wait_for_snapshot()) == [1, 2, 3, 4, 5]
     assert len(files_below(settings)) == 3
     # The batch comes again with other rows, as of a source that cannot give the same ones twice.
     forget_last_commit(tmp_path / "checkpoint")
@@ -129,5 +129,5 @@ def test_stream_when_restarted_on_its_checkpoint_after_a_crash_then_gives_no_sec
     pq.write_table(pa.table({"id": [6], "name": ["n6"], "age": pa.array([6], pa.int32())}), latest)
     with pytest.raises(StreamingQueryException, match="was used before for another write"):
         drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
-    assert ids(spark, log, newest(log)) == [1, 2, 3, 4, 5]
+    assert ids(spark, log, log.wait_for_snapshot()) == [1, 2, 3, 4, 5]
     assert len(files_below(settings)) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from people import TABLE, Meanwhile, duck_ids, ids, newest, rows
+from people import TABLE, Meanwhile, duck_ids, ids, rows
 from pyspark.sql import SparkSession
 
 import commitlog.spark
@@ -46,7 +46,7 @@ def test_changes_when_blind_appends_come_in_between_then_are_computed_once_and_c
         beside(15, together)
         # Its key has committed: it is answered before anything is computed that somebody could come in between.
         beside(16, together)
-        head = newest(log)
+        head = log.wait_for_snapshot()
         assert ids(spark, log, head) == duck_ids(settings, head) == [14, 15, 31]
     assert "is computed again" not in caplog.text
 

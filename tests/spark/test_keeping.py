@@ -95,7 +95,7 @@ def test_flush_when_a_row_changes_meanwhile_then_is_tried_again_on_the_new_head(
     refused = [outcome.reason for outcome in log.subscribe(follow=False) if outcome.reason]
     assert refused == [Reason.CONFLICT]
     assert len(list(Path(settings.data_path).rglob("*.parquet"))) == 1
-    head = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
+    head = log.wait_for_snapshot()
     assert counts(spark, log, head) == duck_counts(settings, head) == {"a": 1, "b": 20, "c": 3}
 
 

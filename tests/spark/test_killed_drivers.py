@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from killed_driver import FEED_SCHEMA, FORMAT_TABLE, FUNCTION_TABLE, STEPS
+from people import settings_given
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
@@ -84,18 +85,6 @@ def drain(spark: SparkSession, log: CommitLog, settings: Settings, work: Path) -
         checkpointed.trigger(availableNow=True).start().awaitTermination()
 
 
-def settings_given(settings: Settings) -> dict[str, str]:
-    names = ("log", "bootstrap_servers", "database_url", "data_path", "home")
-    return {name: str(getattr(settings, name)) for name in names}
-
-
-def newest(log: CommitLog) -> int:
-    """The last snapshot in the log, once readers see it; other processes may have committed it."""
-    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
-    log.wait_for_snapshot(snapshot)
-    return snapshot
-
-
 def duck_ids(settings: Settings, table: str) -> list[int]:
     with open_lake(settings.database_url) as connection:
         return [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id").fetchall()]
@@ -114,7 +103,7 @@ def test_streams_when_drivers_are_killed_at_each_step_and_tasks_fail_then_each_r
         assert {mark.name for mark in marks.iterdir()} == {"function", "format"}, step
     drain(spark, log, settings, tmp_path)
 
-    newest(log)
+    log.wait_for_snapshot()
     every_id = list(range((len(STEPS) + 1) * ROWS_OF_A_FILE))
     for table in (FUNCTION_TABLE, FORMAT_TABLE):
         assert duck_ids(settings, table) == every_id, table

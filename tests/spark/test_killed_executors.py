@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 from drivers import told_by
 from executor_driver import FORMAT_TABLE, FUNCTION_TABLE, ROWS
+from people import settings_given
 
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
-from commitlog.domain.model import Verdict
-
-NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 
 
 @pytest.fixture
@@ -27,11 +25,10 @@ def tables(log: CommitLog) -> None:
 def test_writes_when_an_executor_is_killed_in_the_middle_then_each_row_is_there_once(
     log: CommitLog, settings: Settings, tmp_path: Path
 ) -> None:
-    told = {"settings": {name: str(getattr(settings, name)) for name in NAMES}}
+    told = {"settings": settings_given(settings)}
     answer = told_by("executor_driver.py", told, tmp_path)
     assert answer == {"by_function": True, "by_format": True, "left": ROWS - 1}
-    outcomes = [outcome for outcome in log.subscribe(follow=False) if outcome.verdict is Verdict.COMMITTED]
-    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in outcomes))
+    log.wait_for_snapshot()
     with open_lake(settings.database_url) as connection:
         for table, first in ((FUNCTION_TABLE, 1), (FORMAT_TABLE, 0)):
             found = connection.execute(f"SELECT id, name FROM {table} ORDER BY id").fetchall()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from drivers import told_by
+from people import settings_given, source_options
 from pyarrow import fs
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -30,7 +31,6 @@ from commitlog.spark.writing.target import target
 
 TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
-NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 S3A = "org.apache.hadoop:hadoop-aws:3.5.0,software.amazon.awssdk:bundle:2.35.4"
 
 
@@ -75,10 +75,10 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
         )
         assert described.record_count == len(name)
         bucket.delete_file(f"lake/data/main/people/{name}.parquet")
-    chosen = {"table": TABLE, **{name: str(getattr(settings, name)) for name in NAMES}}
+    chosen = source_options(settings)
     writer = BatchWriter(SourceOptions(chosen), TABLE, from_arrow_schema(SCHEMA))
     writer.commit([WrittenFiles((task_file(log, *ids),), target(log, TABLE), None, None) for ids in ((3, 4), (5,))])
-    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+    log.wait_for_snapshot()
 
     pinned = SourceOptions({**chosen, "snapshot": str(log.head_snapshot_id())})
     reader = TableReader(pinned, TABLE, from_arrow_schema(SCHEMA))
@@ -145,7 +145,7 @@ def test_lake_in_s3_when_spark_uses_it_by_s3a_then_every_way_of_writing_and_read
 ) -> None:
     told = {
         "endpoint": endpoint,
-        "settings": {name: str(getattr(settings, name)) for name in NAMES},
+        "settings": settings_given(settings),
         "spark": {"spark.jars.packages": S3A},
     }
     found = told_by("object_store_driver.py", told, tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from people import settings_given
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -14,8 +15,6 @@ from commitlog.errors import ProposalRejectedError
 from commitlog.log.results import LogPosition
 from commitlog.spark import outcomes
 from commitlog.spark.source.outcomes import ranges_after
-
-NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 
 
 def some_history(log: CommitLog) -> None:
@@ -46,7 +45,7 @@ def test_outcomes_then_every_verdict_with_its_conflicts(spark: SparkSession, log
 def test_stream_of_the_results_when_restarted_then_each_outcome_once(
     spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
 ) -> None:
-    options = {"topic": "results", **{name: str(getattr(settings, name)) for name in NAMES}}
+    options = {"topic": "results", **settings_given(settings)}
 
     def follow(**more: str) -> None:
         stream = spark.readStream.format("commitlog").options(**options, **more).load()

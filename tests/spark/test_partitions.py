@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from people import settings_given
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog
@@ -51,10 +52,8 @@ def duck_ids(settings: Settings, where: str = "true") -> list[int]:
 
 
 def append_by_source(df: DataFrame, log: CommitLog, settings: Settings) -> None:
-    names = ("log", "bootstrap_servers", "database_url", "data_path")
-    options = {name: str(getattr(settings, name)) for name in names}
-    df.write.format("commitlog").options(**options, table=SALES).mode("append").save()
-    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+    df.write.format("commitlog").options(**settings_given(settings), table=SALES).mode("append").save()
+    log.wait_for_snapshot()
 
 
 @pytest.mark.usefixtures("sales")

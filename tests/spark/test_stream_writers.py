@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from people import settings_given
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -33,7 +34,6 @@ from commitlog.spark.writing.target import target
 
 TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
-NAMES = ("log", "bootstrap_servers", "database_url", "data_path")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def task_file(log: CommitLog, *ids: int) -> str:
 
 
 def duck_ids(log: CommitLog, settings: Settings) -> list[int]:
-    log.wait_for_snapshot(max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False)))
+    log.wait_for_snapshot()
     with open_lake(settings.database_url) as connection:
         return [row[0] for row in connection.execute(f"SELECT id FROM {TABLE} ORDER BY id").fetchall()]
 
@@ -67,7 +67,7 @@ def epochs(log: CommitLog) -> list[int]:
 def test_format_when_a_later_run_has_opened_then_the_older_is_fenced_in_whatever_process_it_commits(
     log: CommitLog, settings: Settings
 ) -> None:
-    options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
+    options = SourceOptions(settings_given(settings))
     writer = StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))
 
     def commit(run_id: str, batch_id: int) -> str:
@@ -155,7 +155,7 @@ def test_clean_when_spark_wrote_files_that_were_refused_or_never_proposed_then_f
     monkeypatch.undo()
 
     unanswered = task_file(log, 3)
-    options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
+    options = SourceOptions(settings_given(settings))
     writer = StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))
     messages = [WrittenFiles((unanswered,), target(log, TABLE), "query", "run")]
     submit = CommitLog.submit
@@ -196,7 +196,7 @@ def alter_when_written(log: CommitLog, monkeypatch: pytest.MonkeyPatch, **column
 def test_stream_when_a_column_is_added_meanwhile_then_fails_or_goes_on_as_asked(
     log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = {name: str(getattr(settings, name)) for name in NAMES}
+    names = settings_given(settings)
 
     def commit(batch_id: int, **more: str) -> str:
         writer = StreamWriter(SourceOptions({**names, **more}), TABLE, from_arrow_schema(SCHEMA))
@@ -247,7 +247,7 @@ def test_stream_when_files_do_not_fit_the_altered_table_then_says_why_and_leaves
 def test_stream_when_its_table_is_made_anew_while_tasks_write_then_none_of_their_values_come_into_other_columns(
     log: CommitLog, settings: Settings
 ) -> None:
-    options = SourceOptions({name: str(getattr(settings, name)) for name in NAMES})
+    options = SourceOptions(settings_given(settings))
 
     def writer() -> StreamWriter:
         return StreamWriter(options, TABLE, from_arrow_schema(SCHEMA))

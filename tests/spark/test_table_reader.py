@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from people import TABLE, ids_of, source_options
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -24,16 +25,11 @@ from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.publish import publish
 from commitlog.spark.writing.target import target
 
-TABLE = "main.people"
-
 
 @pytest.fixture
-def options(log: CommitLog, settings: Settings) -> dict[str, str]:
+def options(people: None, settings: Settings) -> dict[str, str]:
     """An empty table (id, name, age), and the options by which the source finds it."""
-    with log.transaction() as tx:
-        tx.create_table(TABLE, {"id": "int64", "name": "varchar", "age": "int32"})
-    names = ("log", "bootstrap_servers", "database_url", "data_path")
-    return {"table": TABLE, **{name: str(getattr(settings, name)) for name in names}}
+    return source_options(settings)
 
 
 def rows(spark: SparkSession, *ids: int) -> DataFrame:
@@ -46,10 +42,6 @@ def seen(log: CommitLog, outcome: Any) -> int:
     assert outcome.snapshot_id is not None
     log.wait_for_snapshot(outcome.snapshot_id)
     return int(outcome.snapshot_id)
-
-
-def ids(frame: DataFrame) -> list[int]:
-    return sorted(row.id for row in frame.collect())
 
 
 def test_format_when_a_table_has_columns_by_the_names_of_changes_then_gives_its_own(
@@ -81,8 +73,8 @@ def test_format_when_read_at_snapshots_then_the_rows_of_each(
         tx.alter(TABLE).rename_column("name", "title").add_column("city", "varchar", default="Jena")
     seen(log, tx.outcome)
     source = spark.read.format("commitlog").options(**options)
-    assert ids(source.option("snapshot", first).load()) == [1, 2, 3]
-    assert ids(source.option("snapshot", second).load()) == [1, 3]
+    assert ids_of(source.option("snapshot", first).load()) == [1, 2, 3]
+    assert ids_of(source.option("snapshot", second).load()) == [1, 3]
     newest = spark.read.format("commitlog").options(**options).load()
     assert newest.columns == ["id", "title", "age", "city"]
     assert newest.orderBy("id").collect() == read(spark, TABLE, log=log).orderBy("id").collect()
@@ -105,9 +97,9 @@ def test_reads_when_filtered_then_files_are_left_out_before_spark_sees_them(
     for start in (0, 10, 20):
         seen(log, append(rows(spark, *range(start, start + 10)).coalesce(1), TABLE, log=log))
     whole, one = read(spark, TABLE, log=log), read(spark, TABLE, where=[("id", "between", (12, 13))], log=log)
-    assert (len(whole.inputFiles()), len(one.inputFiles()), ids(one)) == (3, 1, [12, 13])
-    assert ids(read(spark, TABLE, where=("id", "=", 5), log=log)) == [5]
-    assert ids(read(spark, TABLE, where="id > 28", log=log)) == [29]
+    assert (len(whole.inputFiles()), len(one.inputFiles()), ids_of(one)) == (3, 1, [12, 13])
+    assert ids_of(read(spark, TABLE, where=("id", "=", 5), log=log)) == [5]
+    assert ids_of(read(spark, TABLE, where="id > 28", log=log)) == [29]
 
 
 def in_sql(options: dict[str, str]) -> str:
@@ -121,12 +113,13 @@ def test_format_when_a_view_or_a_frame_is_queried_again_then_each_query_reads_on
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW early USING commitlog OPTIONS ({in_sql(options)})")
     pinned = spark.read.format("commitlog").options(**options, snapshot=str(first)).load()
     frame = spark.read.format("commitlog").options(**options).load()
-    assert (spark.table("early").count(), pinned.count(), ids(frame)) == (1, 1, [1])
+    assert (spark.table("early").count(), pinned.count(), ids_of(frame)) == (1, 1, [1])
     append(rows(spark, *range(2, 8)).repartition(6), TABLE, log=log)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW late USING commitlog OPTIONS ({in_sql(options)})")
     joined = spark.sql("SELECT count(early.id), count(late.id) FROM early FULL OUTER JOIN late ON early.id = late.id")
     assert joined.first() == (7, 7)
-    assert (ids(spark.table("early").where("id < 4")), ids(frame), pinned.count()) == ([1, 2, 3], list(range(1, 8)), 1)
+    assert ids_of(spark.table("early").where("id < 4")) == [1, 2, 3]
+    assert (ids_of(frame), pinned.count()) == (list(range(1, 8)), 1)
     append(rows(spark, 8), TABLE, log=log)
     assert joined.select("*").first() == (8, 8)
     assert (len(frame.collect()), frame.rdd.count(), pinned.count()) == (8, 8, 1)
@@ -140,7 +133,7 @@ def test_format_when_a_view_is_overwritten_by_its_own_rows_then_what_others_appe
     assert spark.table("people").count() == 2
     append(rows(spark, 3, 4), TABLE, log=log)
     spark.sql("INSERT OVERWRITE people SELECT id, name, age FROM people")
-    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3, 4]
+    assert ids_of(read(spark, TABLE, log=log)) == [1, 2, 3, 4]
     begun, go_on = tmp_path / "begun", tmp_path / "go-on"
 
     def waiting(number: int) -> int:
@@ -163,7 +156,7 @@ def test_format_when_a_view_is_overwritten_by_its_own_rows_then_what_others_appe
         go_on.touch()
         with pytest.raises(PySparkException, match=r"CONFLICT.*appended to main\.people since base"):
             overwriting.result()
-    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3, 4, 5]
+    assert ids_of(read(spark, TABLE, log=log)) == [1, 2, 3, 4, 5]
 
 
 def test_overwrite_when_its_rows_were_read_before_others_wrote_then_is_refused_unless_that_was_asked_for(
@@ -186,9 +179,9 @@ def test_overwrite_when_its_rows_were_read_before_others_wrote_then_is_refused_u
     assert note == f"Its rows were made of the table's own at snapshot {before}: read them again, and try again."
     with transaction(log) as tx, pytest.raises(ValueError, match="read them after it has begun"):
         tx.overwrite(mine, TABLE)
-    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3]
+    assert ids_of(read(spark, TABLE, log=log)) == [1, 2, 3]
     overwrite(read(spark, TABLE, before, log=log), TABLE, log=log)
-    assert ids(read(spark, TABLE, log=log)) == [1, 2]
+    assert ids_of(read(spark, TABLE, log=log)) == [1, 2]
 
 
 def test_format_when_overwritten_by_rows_that_were_read_before_others_wrote_then_is_refused(
@@ -209,7 +202,7 @@ def test_format_when_overwritten_by_rows_that_were_read_before_others_wrote_then
             each.write.format("commitlog").mode("overwrite").options(**options).save()
     with pytest.raises(PySparkException, match=r"CONFLICT.*appended to main\.people since base"):
         spark.sql("INSERT OVERWRITE people SELECT id, name, age + 1 AS age FROM mine")
-    assert ids(read(spark, TABLE, log=log)) == [1, 2, 3]
+    assert ids_of(read(spark, TABLE, log=log)) == [1, 2, 3]
     table_id = log.table(TABLE).definition.table_id
     assert columns_read_at(mine.schema, log, table_id) == before
     other = StructType.fromJson(
@@ -217,9 +210,9 @@ def test_format_when_overwritten_by_rows_that_were_read_before_others_wrote_then
     )
     assert columns_read_at(other, log, table_id) is None
     read(spark, TABLE, log=log).where("id > 1").write.format("commitlog").mode("overwrite").options(**options).save()
-    assert ids(read(spark, TABLE, log=log)) == [2, 3]
+    assert ids_of(read(spark, TABLE, log=log)) == [2, 3]
     read(spark, TABLE, before, log=log).write.format("commitlog").mode("overwrite").options(**options).save()
-    assert ids(read(spark, TABLE, log=log)) == [1, 2]
+    assert ids_of(read(spark, TABLE, log=log)) == [1, 2]
 
 
 def test_reads_when_a_table_with_nested_columns_has_no_file_left_then_give_no_rows(
@@ -298,9 +291,9 @@ def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_opt
     try:
         spark.sql("INSERT INTO made VALUES (1L, 'n1', 1)")
         append(rows(spark, 2), TABLE, log=log)
-        assert ids(spark.table("made")) == [1, 2]
+        assert ids_of(spark.table("made")) == [1, 2]
         spark.sql("INSERT OVERWRITE made SELECT * FROM made WHERE id = 2")
-        assert ids(spark.table("made")) == ids(read(spark, TABLE, log=log)) == [2]
+        assert ids_of(spark.table("made")) == ids_of(read(spark, TABLE, log=log)) == [2]
     finally:
         spark.sql("DROP TABLE made")
     with log.transaction() as tx:

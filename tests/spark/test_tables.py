@@ -19,7 +19,6 @@ from people import (
     files_below,
     files_now,
     ids,
-    newest,
     rows,
     source_options,
 )
@@ -156,7 +155,7 @@ def test_append_when_the_answer_is_lost_then_keeps_the_files(
         lossy.loses_answer = True
         with pytest.raises(OutcomeUnknownError):
             append(rows(spark, 1), TABLE, log=lossy)
-    assert ids(spark, log, newest(log)) == [1]
+    assert ids(spark, log, log.wait_for_snapshot()) == [1]
 
 
 @pytest.mark.usefixtures("people")
@@ -264,7 +263,7 @@ def test_change_when_it_meets_others_then_reads_again_only_the_files_that_they_t
     assert len(read_files[1]) == 2
     changed = [] if operation is delete else [105, 115, 125, 135]
     expected = [i for i in range(40) if i % 10 != 5 and i != 11] + changed
-    head = newest(log)
+    head = log.wait_for_snapshot()
     assert ids(spark, log, head) == duck_ids(settings, head) == expected
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from people import settings_given
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -33,12 +34,6 @@ def two_tables(log: CommitLog) -> None:
 
 def ids(spark: SparkSession, log: CommitLog, table: str, snapshot: int | None = None) -> list[int]:
     return sorted(row.id for row in read(spark, table, snapshot, log=log).collect())
-
-
-def newest(log: CommitLog) -> int:
-    snapshot = max(outcome.snapshot_id or 0 for outcome in log.subscribe(follow=False))
-    log.wait_for_snapshot(snapshot)
-    return snapshot
 
 
 def files_below(settings: Settings) -> list[Path]:
@@ -71,7 +66,7 @@ def test_transaction_when_it_writes_to_several_tables_then_is_one_commit_and_a_r
         again.delete(spark, "a", True)
     assert (again.is_repeat, again.outcome and again.outcome.snapshot_id) == (True, before + 1)
     assert files_below(settings) == files
-    assert newest(log) == before + 1
+    assert log.wait_for_snapshot() == before + 1
     assert ids(spark, log, "a") == [4, 5, 6, 7, 8, 9, 50]
     assert ids(spark, log, "b") == [0, 1, 2, 100, 101]
     assert read(spark, "words", log=log).collect() == [("x",)]
@@ -198,7 +193,7 @@ def test_append_when_two_create_the_table_then_the_later_appends_to_the_first_on
 
     with Late.connect(settings=settings) as late:
         append(spark.sql("SELECT 6L AS id, 2L AS other"), "new", log=late, create=True)
-    newest(log)
+    log.wait_for_snapshot()
     assert ids(spark, log, "new") == [5, 6]
     assert len(files_below(settings)) == 2
 
@@ -206,8 +201,7 @@ def test_append_when_two_create_the_table_then_the_later_appends_to_the_first_on
 def test_format_when_the_table_is_missing_then_create_table_creates_it_in_batch_and_stream(
     spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
 ) -> None:
-    names = ("log", "bootstrap_servers", "database_url", "data_path")
-    options = {name: str(getattr(settings, name)) for name in names}
+    options = settings_given(settings)
     writer = spark.range(2).write.format("commitlog").options(**options).mode("append")
     with pytest.raises(PySparkException, match="createTable"):
         writer.option("table", "main.batch").save()
@@ -217,7 +211,7 @@ def test_format_when_the_table_is_missing_then_create_table_creates_it_in_batch_
     feed = spark.readStream.schema("id long").parquet(str(tmp_path / "feed")).writeStream.format("commitlog")
     feed = feed.options(**options, table="main.stream", createTable="true", checkpointLocation=str(tmp_path / "c"))
     feed.trigger(availableNow=True).start().awaitTermination()
-    newest(log)
+    log.wait_for_snapshot()
     assert (ids(spark, log, "batch"), ids(spark, log, "stream")) == ([0, 1], [0, 1, 2])
 
 
