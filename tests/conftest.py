@@ -219,6 +219,17 @@ def settings(kafka: str, database_url: str, log_name: str, lake_dir: Path, tmp_p
 
 
 @pytest.fixture
+def environment(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A working directory of its own, and the settings where a user has them."""
+    names = ("log", "bootstrap_servers", "database_url", "data_path", "home")
+    found = {f"COMMITLOG_{name.upper()}": str(getattr(settings, name)) for name in names}
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+@pytest.fixture
 def deciding(settings: Settings) -> Iterator[None]:
     """The log decides and projects, by a sequencer and a projector in threads."""
     from commitlog.catalog.projector import Projector

@@ -10,7 +10,6 @@ import yaml
 from page_blocks import DOCS, blocks_of, run_page
 
 from commitlog.client import CommitLog
-from commitlog.config import Settings
 
 BEGINS = "quickstart.md"
 """Makes a log, to which the pages after it come unless they ask for an empty one."""
@@ -22,17 +21,6 @@ RUN_ELSEWHERE = {
     "spark.md": "tests/spark/test_spark_page.py, test_readme.py",
     "tutorial-spark.md": "tests/spark/test_spark_page.py",
 }
-
-
-@pytest.fixture
-def environment(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A working directory of its own, and the settings where a user has them."""
-    names = ("log", "bootstrap_servers", "database_url", "data_path", "home")
-    found = {f"COMMITLOG_{name.upper()}": str(getattr(settings, name)) for name in names}
-    for name, value in found.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    return found
 
 
 def run(page: str, environment: dict[str, str]) -> None:

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
-from commitlog.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -24,14 +23,6 @@ def example(heading: str) -> str:
     return block
 
 
-@pytest.fixture(autouse=True)
-def _here(settings: Settings, log: CommitLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory of its own, and the settings where a user has them."""
-    for name in ("log", "bootstrap_servers", "database_url", "data_path", "home"):
-        monkeypatch.setenv(f"COMMITLOG_{name.upper()}", str(getattr(settings, name)))
-    monkeypatch.chdir(tmp_path)
-
-
 def run(code: str, **given: object) -> None:
     names: dict[str, object] = dict(given)
     try:
@@ -41,6 +32,7 @@ def run(code: str, **given: object) -> None:
             connected.close()
 
 
+@pytest.mark.usefixtures("environment", "log")
 def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -58,7 +50,7 @@ def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal
     assert "trips again: 6\n" in shown
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("environment", "log")
 def test_readme_when_its_spark_example_is_run_then_counts_as_it_should(
     capfd: pytest.CaptureFixture[str], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -69,7 +61,7 @@ def test_readme_when_its_spark_example_is_run_then_counts_as_it_should(
     assert "with the stream: 867" in shown
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("environment", "log")
 def test_readme_when_its_lines_are_run_then_each_of_three_ways_sees_the_same_rows(
     capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from page_blocks import run_page
-from people import source_options
+from people import settings_given
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
@@ -21,11 +21,6 @@ from commitlog.spark.table_handle import SparkTable
 PAGE = Path(__file__).parent.parent.parent / "docs" / "spark.md"
 _MOMENT = 'timestamp="2026-03-01 00:00:00"'
 _STREAM = 'spark.readStream.format("commitlog")'
-
-
-def has_settings_in_its_environment(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("log", "bootstrap_servers", "database_url", "data_path", "home"):
-        monkeypatch.setenv(f"COMMITLOG_{name.upper()}", str(getattr(settings, name)))
 
 
 def test_page_then_has_every_option_as_the_code_tells_it() -> None:
@@ -40,11 +35,8 @@ def test_page_when_it_says_which_changes_need_to_be_told_the_rows_then_these_do(
     assert f"{' and '.join(need)} need it" in PAGE.read_text()
 
 
-@pytest.mark.usefixtures("log")
-def test_recipes_when_they_are_run_then_do_what_they_say(
-    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    has_settings_in_its_environment(settings, monkeypatch)
+@pytest.mark.usefixtures("environment", "log")
+def test_recipes_when_they_are_run_then_do_what_they_say(spark: SparkSession, settings: Settings) -> None:
     recipes = PAGE.read_text().split("\n## Recipes\n")[1].split("\n## ")[0]
     blocks = re.findall(r"```python\n(.*?)```", recipes, re.DOTALL)
     # The table was there in March, and Spark's workers have the settings in their environment.
@@ -52,7 +44,7 @@ def test_recipes_when_they_are_run_then_do_what_they_say(
     for given, here in told.items():
         assert sum(given in each for each in blocks) == 1
         blocks = [each.replace(given, here) for each in blocks]
-    options = {name: value for name, value in source_options(settings).items() if name != "table"}
+    options = settings_given(settings)
     rides = spark.sql("SELECT id, CAST(id % 6 AS INT) AS day, CAST(id AS DOUBLE) AS miles FROM range(12)")
     updates = spark.sql("SELECT * FROM VALUES (8L, 2, 80D), (50L, 5, 500D) AS updates(id, day, miles)")
     events = spark.readStream.format("rate").load().selectExpr("value AS id", "1 AS day", "0D AS miles")
@@ -71,12 +63,8 @@ def test_recipes_when_they_are_run_then_do_what_they_say(
     assert names["rides"].columns == ["id", "day", "miles"]
 
 
-@pytest.mark.usefixtures("log")
-def test_tutorial_when_it_is_followed_then_does_what_it_says(
-    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    has_settings_in_its_environment(settings, monkeypatch)
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("environment", "log")
+def test_tutorial_when_it_is_followed_then_does_what_it_says(spark: SparkSession) -> None:
     names: dict[str, Any] = {}
     try:
         assert len(list(run_page("tutorial-spark.md", names, {}))) >= 8
