@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import logs_of_sites
 import pytest
 
 from commitlog.client.files import copying
@@ -33,13 +34,7 @@ Sites = Callable[..., InMemoryCommitLog]
 def site(tmp_path: Path) -> Sites:
     """Makes a site with a lake of its own."""
 
-    def make(name: str, priority: int = 0) -> InMemoryCommitLog:
-        log = InMemoryCommitLog(data_path=tmp_path / name)
-        with log.transaction() as tx:
-            tx.configure(node_name=name, node_priority=priority)
-        return log
-
-    return make
+    return lambda name, priority=0: logs_of_sites.site(name, priority, data_path=tmp_path / name)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from logs_of_sites import site
 
 from commitlog import ForeignKeySpec
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
@@ -22,13 +23,6 @@ from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 
 Pair = tuple[InMemoryCommitLog, InMemoryCommitLog]
-
-
-def site(name: str, priority: int, **more: Any) -> InMemoryCommitLog:
-    log = InMemoryCommitLog(**more)
-    with log.transaction() as tx:
-        tx.configure(node_name=name, node_priority=priority)
-    return log
 
 
 def settle(*logs: InMemoryCommitLog) -> None:

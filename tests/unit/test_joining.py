@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from logs_of_sites import site
 
 from commitlog.client.ids import id_at
 from commitlog.client.tables.values import row_of
@@ -31,13 +32,6 @@ from commitlog.sites.link import Link
 from commitlog.testing import InMemoryCommitLog
 
 KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
-
-
-def site(name: str, priority: int, **options: Any) -> InMemoryCommitLog:
-    log = InMemoryCommitLog(**options)
-    with log.transaction() as tx:
-        tx.configure(node_name=name, node_priority=priority)
-    return log
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from logs_of_sites import site
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.domain import model as m
@@ -18,13 +19,6 @@ from commitlog.sites.proposing import in_runs
 from commitlog.testing import InMemoryCommitLog
 
 KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
-
-
-def site(name: str, priority: int = 0, **more: Any) -> InMemoryCommitLog:
-    log = InMemoryCommitLog(**more)
-    with log.transaction() as tx:
-        tx.configure(node_name=name, node_priority=priority)
-    return log
 
 
 @pytest.fixture
