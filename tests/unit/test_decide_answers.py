@@ -73,6 +73,9 @@ def test_a_writers_seq_again_then_duplicate_across_ids_and_epochs_but_a_refused_
     assert (again.verdict, again.original_seq) == (Verdict.DUPLICATE, first.seq)
     assert log.propose(append(), writer_seq=7, writer_id="w2").snapshot_id == 4
     assert log.propose(append(), writer_seq=8, id=make_id(60), writer_epoch=1).snapshot_id == 5
+    late = log.propose(open_writer=True, writer_seq=7, writer_epoch=9, decide_before_ms=START_MS, base=99)
+    assert (late.verdict, late.original_seq) == (Verdict.DUPLICATE, first.seq)
+    log.refused("INVALID", open_writer=True, writer_seq=9)
     log.check_replay()
 
 

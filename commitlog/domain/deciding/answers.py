@@ -177,7 +177,7 @@ def first_answer(state: SequencerState, proposal: m.Proposal, partition: int) ->
     window = state.duplicates.get(partition)
     if window is not None and (answer := window.answer(proposal.proposal_id)) is not None:
         return answer
-    if proposal.writer_seq is None or proposal.open_writer:
+    if proposal.writer_seq is None:
         return None
     writer = state.writer(proposal.writer_id)
     if writer is None or writer.committed_seqs is None or not proposal.writer_seq >= 0:
