@@ -319,6 +319,36 @@ def test_filter_against_statistics_then_a_proof_lets_the_append_pass(
     assert serializable(log, *reads) == ([] if excluded else ["TABLE_APPENDED@3"])
 
 
+BEYOND_64_BITS = 2**63 + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "conjunct", "excluded"),
+    [
+        ("uint64", ("=", 7), True),
+        ("uint64", ("=", str(BEYOND_64_BITS - 1)), True),
+        ("uint64", ("=", str(BEYOND_64_BITS)), False),
+        ("uint64", ("in", [7, str(BEYOND_64_BITS + 2)]), True),
+        ("uint64", (">", str(BEYOND_64_BITS + 1)), True),
+        ("uint64", (">=", str(BEYOND_64_BITS + 1)), False),
+        ("uint64", ("between", ["8", "7"]), True),
+        ("uint64", ("=", "-1"), False),
+        ("uint64", ("=", "7.5"), False),
+        ("uint128", ("=", str(2**127)), True),
+        ("int128", ("<", str(-(2**100))), True),
+        ("int64", ("=", "7"), False),
+    ],
+)
+def test_integers_beyond_64_bits_then_their_texts_prove_as_numbers_do(
+    kind: str, conjunct: tuple[str, Any], excluded: bool
+) -> None:
+    log = DecidedLog()
+    log.commit(create_table("t", f"h {kind}"), create_table("u"))
+    low, high = (10, 20) if kind == "int64" else (str(BEYOND_64_BITS), str(BEYOND_64_BITS + 1))
+    log.commit(append(data_file(10, statistics=[bounds("h", low, high)])))
+    assert serializable(log, read_table("t", ("h", *conjunct)), base=1) == ([] if excluded else ["TABLE_APPENDED@2"])
+
+
 @pytest.mark.parametrize(("kind", "found"), [("struct(y int64)", []), ("struct(x int64)", ["TABLE_APPENDED@2"])])
 def test_statistics_when_their_name_is_also_that_of_a_field_then_they_prove_nothing(
     kind: str, found: list[str]

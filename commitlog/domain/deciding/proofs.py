@@ -23,6 +23,7 @@ from commitlog.domain.model.types import (
     INTEGER_BITS,
     SECOND_DIGITS,
     TIMESTAMPS,
+    WIDE_INTEGERS,
     ColumnType,
     canonical_value,
     fold,
@@ -239,6 +240,8 @@ def comparable(data_type: ColumnType, value: Scalar | Decimal) -> Comparable | N
         return None
     if name == "boolean":
         return value if isinstance(value, bool) else None
+    if name in WIDE_INTEGERS and isinstance(value, str):
+        return _canonical(data_type, value)
     if name in INTEGER_BITS or name in FLOATS:
         return value if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
     if name == "decimal":
@@ -246,11 +249,15 @@ def comparable(data_type: ColumnType, value: Scalar | Decimal) -> Comparable | N
             return None
         return Decimal(str(value))
     if not isinstance(value, Decimal) and (name in _COMPARED_AS_TEXT or name in _COMPARED_AS_TIME):
-        try:
-            return canonical_value(data_type, value)  # type: ignore[return-value]
-        except ValueError:
-            return None
+        return _canonical(data_type, value)
     return None
+
+
+def _canonical(data_type: ColumnType, value: Scalar) -> Comparable | None:
+    try:
+        return canonical_value(data_type, value)  # type: ignore[return-value]
+    except ValueError:
+        return None
 
 
 class Readings(NamedTuple):

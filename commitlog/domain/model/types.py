@@ -523,7 +523,9 @@ def canonical_value(data_type: ColumnType, value: RowValue) -> object:
 
 
 _NUMBER_WORDS = frozenset(_FLOAT_WORDS)
-_NARROW_INTEGERS = frozenset(INTEGER_BITS) - {"int128", "uint64", "uint128"}
+WIDE_INTEGERS = frozenset({"int128", "uint64", "uint128"})
+"""Whose values may be text, which those beyond 64 bits have to be."""
+_NARROW_INTEGERS = frozenset(INTEGER_BITS) - WIDE_INTEGERS
 
 
 def check_json_type(data_type: ColumnType, value: RowValue) -> None:
