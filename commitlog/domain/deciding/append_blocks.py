@@ -24,7 +24,7 @@ from commitlog.domain.deciding.proofs import (
     is_vacuous,
     lists_of,
     may_be_cut,
-    readings,
+    readings_together,
     statistics_of,
 )
 from commitlog.domain.deciding.rules import StatisticsDecoder
@@ -113,7 +113,7 @@ class _Question:
 def _ranges(column: Column, predicate: Predicate) -> list[_Range]:
     """The values that satisfy a predicate; none for one that asks for NULL."""
     given = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
-    values = [readings(column.type, value) for value in given]
+    values = readings_together(column.type, given)
     firsts = [None if value is None else value.least for value in values]
     lasts = [None if value is None else value.greatest for value in values]
     match predicate.op:

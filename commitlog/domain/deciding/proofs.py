@@ -161,7 +161,7 @@ def is_vacuous(data_type: ColumnType, predicate: Predicate) -> bool:
         return predicate.value == ()
     if predicate.op is FilterOp.BETWEEN:
         assert isinstance(predicate.value, tuple)
-        low, high = readings(data_type, predicate.value[0]), readings(data_type, predicate.value[1])
+        low, high = readings_together(data_type, predicate.value)
         return low is not None and high is not None and high.greatest < low.least  # type: ignore[operator]
     return False
 
@@ -193,7 +193,7 @@ def _range_excludes(
     op, value = predicate.op, predicate.value
     if op is FilterOp.BETWEEN:
         assert isinstance(value, tuple)
-        first, last = readings(data_type, value[0]), readings(data_type, value[1])
+        first, last = readings_together(data_type, value)
         return _below(last, low) or _above(first, high, exact)
     assert not isinstance(value, tuple)
     literal = readings(data_type, value)
@@ -284,6 +284,21 @@ def readings(data_type: ColumnType, literal: Scalar) -> Readings | None:
     return Readings(as_given, as_given)
 
 
+def readings_together(data_type: ColumnType, literals: Sequence[Scalar]) -> list[Readings | None]:
+    """The literals of one IN or BETWEEN: where one of them is a float, some readers compare all as floats."""
+    found = [readings(data_type, each) for each in literals]
+    is_exact = data_type.name in INTEGER_BITS or data_type.name == "decimal"
+    if not is_exact or not any(isinstance(each, float) for each in literals):
+        return found
+    return [each if each is None else _widened(data_type, each) for each in found]
+
+
+def _widened(data_type: ColumnType, found: Readings) -> Readings:
+    assert isinstance(found.least, int | float | Decimal)
+    as_float = _beside_float(data_type, found.least, float(found.least))
+    return Readings(min(found.least, as_float.least), max(found.greatest, as_float.greatest))
+
+
 def _beside_float(data_type: ColumnType, as_given: Comparable, literal: float) -> Readings:
     """Of numbers that lie closer together than floats do, several are the literal to whoever compares them as floats."""
     if not math.isfinite(literal) or math.ulp(literal) <= 10.0**-data_type.scale:
@@ -321,7 +336,7 @@ class Listed:
     __slots__ = ("greatest", "is_known", "least")
 
     def __init__(self, data_type: ColumnType, values: Sequence[Scalar]) -> None:
-        found = [readings(data_type, each) for each in values]
+        found = readings_together(data_type, values)
         known = [each for each in found if each is not None]
         self.is_known = len(known) == len(found)
         # Each in its own order: what lies below a bound as a whole comes first in both.
