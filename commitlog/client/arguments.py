@@ -124,9 +124,10 @@ def checked_version(row_time_us: Any, origin: Any) -> tuple[int | None, RowOrigi
     is_whole = isinstance(row_time_us, Integral) and not isinstance(row_time_us, bool)
     if row_time_us is not None and not is_whole:
         raise InvalidRequestError(f"row_time_us must be microseconds since 1970, not {shown(row_time_us)}")
+    time_us = None if row_time_us is None else operator.index(row_time_us)
     if origin is not None and not isinstance(origin, RowOrigin):
         raise InvalidRequestError(f"origin must be a RowOrigin, not {shown(origin)}")
-    return row_time_us, origin
+    return time_us, origin
 
 
 def checked_properties(given: Any) -> dict[str, str]:

@@ -47,6 +47,20 @@ def test_a_text_that_is_no_type_then_an_error_that_shows_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("form", "levels"),
+    [("list({})", 1), ("struct(a int64, b {}, c date)", 1), ("map(date, {})", 1), ("{}[]", 1), ("list({}[])", 2)],
+)
+def test_a_type_nested_deeper_than_64_then_none_in_whichever_way_it_is_written(form: str, levels: int) -> None:
+    text = "int64"
+    for _ in range(64 // levels):
+        text = form.format(text)
+    assert str(parse_type(text)).startswith(("list", "struct", "map"))
+    for deeper in (form.format(text), f"{text}[]", f"struct(a date[], b {text})", "int64" + "[]" * 300_000):
+        with pytest.raises(ValueError, match="nested more than 64 deep"):
+            parse_type(deeper)
+
+
+@pytest.mark.parametrize(
     ("kind", "value", "canonical"),
     [
         ("boolean", True, True),

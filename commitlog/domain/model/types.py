@@ -100,6 +100,7 @@ class _TypeParser:
             self.tokens.append(match.group().strip())
             at = match.end()
         self.at = 0
+        self.deepest = 0
 
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
@@ -116,8 +117,9 @@ class _TypeParser:
         return token
 
     def parse(self, depth: int = 0) -> ColumnType:
-        if depth > _DEPTH_MAX:
-            raise ValueError(f"type {self.text[:40]!r}... is nested more than {_DEPTH_MAX} deep")
+        """The next type, ``depth`` others around it; ``deepest`` tells how deep the innermost of those read so far lies."""
+        self.check_depth(depth)
+        beside, self.deepest = self.deepest, depth
         name = self.take().lower()
         if name == "decimal":
             data_type = self.decimal()
@@ -129,8 +131,16 @@ class _TypeParser:
             raise _unknown(self.text)
         while self.peek() == "[]":
             self.take()
+            # What was read is an element, and all in it one deeper, after all.
+            self.deepest += 1
+            self.check_depth(self.deepest)
             data_type = ColumnType("list", fields=(("element", data_type),))
+        self.deepest = max(self.deepest, beside)
         return data_type
+
+    def check_depth(self, depth: int) -> None:
+        if depth > _DEPTH_MAX:
+            raise ValueError(f"type {self.text[:40]!r}... is nested more than {_DEPTH_MAX} deep")
 
     def decimal(self) -> ColumnType:
         self.expect("(")
