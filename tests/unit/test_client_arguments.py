@@ -299,6 +299,14 @@ def test_ids_when_they_are_the_keys_of_a_mapping_then_taken(log: InMemoryCommitL
     assert list(delete.positions[0].rows) == [0, 1]
 
 
+def test_row_when_its_time_is_a_whole_number_of_numpys_then_one_of_pythons_is_sent(log: InMemoryCommitLog) -> None:
+    with log.transaction() as tx:
+        tx.insert_row("k", {"id": 77}, row_time_us=np.int64(5))  # type: ignore[arg-type]
+    (change,) = tx.changes
+    assert isinstance(change, m.InsertRow)
+    assert type(change.row_time_us) is int
+
+
 def test_on_conflict_when_the_table_has_no_key_then_refused_with_a_word(log: InMemoryCommitLog) -> None:
     tx = log.transaction()
     with pytest.raises(InvalidChangeError, match="no primary key"):
