@@ -286,6 +286,8 @@ def test_ids_when_the_rest_is_broken_then_still_readable() -> None:
     good = codec.encode_proposal(append(m.DataFile("p", 1, 2)).replace(writer_id="wé" * 50))
     assert codec.readable_ids(good[:200]) == (good[10:26], "wé" * 50)
     assert codec.readable_ids(good[:100]) == (good[10:26], None)
+    # A length of which 64 bits can hold no sum with the place where it stands.
+    assert codec.readable_ids(good[:26] + b"\xfe" + b"\xff" * 8 + b"\x01abc") == (good[10:26], None)
     assert codec.readable_ids(good[:20]) == (None, None)
     assert codec.readable_ids(b"x" * 200) == (None, None)
 

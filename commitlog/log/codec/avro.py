@@ -231,11 +231,12 @@ class Cursor:
 
     def _take(self, size: i64) -> bytes:
         at = self.at
-        end = at + size
-        if size < 0 or end > len(self.data):
-            raise ValueError(f"{size} bytes where {len(self.data) - at} are left")
-        self.at = end
-        return self.data[at:end]
+        left: i64 = len(self.data) - at
+        # Not their sum: of numbers that both have a machine's 64 bits it may have more.
+        if size < 0 or size > left:
+            raise ValueError(f"{size} bytes where {left} are left")
+        self.at = at + size
+        return self.data[at : at + size]
 
     def flag(self) -> bool:
         """True or false."""
