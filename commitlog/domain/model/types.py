@@ -20,6 +20,7 @@ from uuid import UUID
 
 from commitlog.domain.model import RowValue
 from commitlog.domain.model.record import Remade
+from commitlog.domain.model.values import NESTING_MAX, is_nested_deeper
 from commitlog.domain.model.well_known_text import check_geometry
 
 INTEGER_BITS = {
@@ -377,11 +378,14 @@ def _json(value: RowValue, _: ColumnType) -> RowValue:
         try:
             value.encode()
             found = _FROM_JSON.decode(value)
+            # How deep it can be read at all depends on who reads it: what commits here may be too deep for a reader.
+            if is_nested_deeper(found, NESTING_MAX):
+                raise RecursionError
             if "\\u" in value:
                 # Which may say half a letter.
                 _TO_JSON.encode(found).encode()
         except (ValueError, RecursionError):
-            raise ValueError("is no JSON text") from None
+            raise ValueError(f"is no JSON text of at most {NESTING_MAX} levels") from None
     return value
 
 
