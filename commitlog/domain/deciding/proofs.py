@@ -290,7 +290,7 @@ def readings_together(data_type: ColumnType, literals: Sequence[Scalar]) -> list
     is_exact = data_type.name in INTEGER_BITS or data_type.name == "decimal"
     if not is_exact or not any(isinstance(each, float) for each in literals):
         return found
-    return [each if each is None else _widened(data_type, each) for each in found]
+    return [None if each is None else _widened(data_type, each) for each in found]
 
 
 def _widened(data_type: ColumnType, found: Readings) -> Readings:
