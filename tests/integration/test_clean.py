@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +23,7 @@ from commitlog.client.files.lake import MARKER, new_name
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import CatalogMismatchError, ConfigurationError, DataFileError, ProposalRejectedError
-from commitlog.log.checkpoint import Checkpointer
+from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of
 from commitlog.log.codec import encode_proposal
 from commitlog.log.genesis import find_genesis
 from commitlog.ops.cli import cli
@@ -121,6 +122,8 @@ def test_clean_when_results_were_trimmed_then_the_archive_says_what_was_refused(
     assert json.loads(done.output.splitlines()[-1])["trimmed"] > 0, done.output
     (why,) = removable(lake, include_foreign=True).values()
     assert why.startswith("no writer of ours made it; refused: INVALID, proposal ")
+    shutil.rmtree(checkpoint_dir_of(lake.settings))
+    assert removable(lake) == {}, "it runs where no service keeps its checkpoints, too"
 
 
 def test_clean_when_somebodys_own_file_was_refused_then_it_goes_only_when_asked_for(lake: LiveLake) -> None:

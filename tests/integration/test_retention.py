@@ -289,6 +289,16 @@ def test_trimmed_log_when_checkpoints_and_catalog_are_lost_then_they_are_made_fr
     assert catalog_of(empty) == expected
 
 
+def test_trimmed_log_when_no_checkpoint_is_here_then_doctor_reads_the_archive(trimmed: Settings, archive: Path) -> None:
+    shutil.rmtree(checkpoint_dir_of(trimmed))
+    found = [each for each in examine(trimmed, storage=False) if each.check != DURABILITY]
+    assert found
+    assert [each for each in found if not each.is_well] == []
+    archive.rename(archive.with_name("elsewhere"))
+    with pytest.raises(LogIntegrityError, match="is not seen from this machine: run it where that archive is"):
+        list(examine(trimmed, storage=False))
+
+
 def test_backup_when_restored_into_an_empty_broker_and_database_then_the_log_goes_on(
     small: Settings, archive: Path, other_database_url: str
 ) -> None:

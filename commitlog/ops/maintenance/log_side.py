@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from commitlog.catalog.checks import CheckedCatalog, LogSide
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.migrations import catalog_exists
+from commitlog.client.outcomes.archive import trimmed_results
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Outcome
 from commitlog.domain.state.index import SequencerState, new_state
@@ -17,12 +20,16 @@ from commitlog.errors import LogIntegrityError
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.genesis import require_genesis
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+from commitlog.log.trims import last_trim, position_of
 
 
 class _Start(NamedTuple):
-    reader: ResultsReader
+    """The state to begin with, which outcome's it is, and what comes after it: what was trimmed of that, and the results."""
+
     state: SequencerState | None
     position: LogPosition | None
+    trimmed: Iterable[ResultRecord]
+    reader: ResultsReader
 
 
 def checked_catalog(conn: Connection, settings: Settings) -> CheckedCatalog | None:
@@ -42,11 +49,12 @@ def checked_catalog(conn: Connection, settings: Settings) -> CheckedCatalog | No
 def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int, applied_hash: bytes) -> LogSide:
     """Replay to the outcome that the catalog has applied, and look at what comes after it.
 
-    The newest checkpoint that is not beyond it saves the replay of all that came before.
+    The newest checkpoint that is not beyond it saves the replay of all that came before. Without one, as where no service runs,
+    what was trimmed is read from its archive.
 
     Raises:
         ConfigurationError: the log was never created.
-        LogIntegrityError, LogLossError: the log itself is broken.
+        LogIntegrityError, LogLossError: the log itself is broken, or what was trimmed is not in its archive.
         LogUnavailableError: no broker has answered.
     """
     genesis = require_genesis(settings)
@@ -57,14 +65,13 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
     digest = position.hash if position is not None and position.seq == applied_seq else None
     last_seq, waiting_since_ms = 0 if position is None else position.seq, None
     with start.reader as reader:
-        for records in reader.read_to_end():
-            for record in records:
-                last_seq = seq = record.seq
-                if seq <= applied_seq:
-                    state = state_with(state, record)
-                    digest = record.hash if seq == applied_seq else digest
-                elif waiting_since_ms is None and isinstance(record.value, Outcome):
-                    waiting_since_ms = record.value.decided_at_ms
+        for record in chain(start.trimmed, chain.from_iterable(reader.read_to_end())):
+            last_seq = seq = record.seq
+            if seq <= applied_seq:
+                state = state_with(state, record)
+                digest = record.hash if seq == applied_seq else digest
+            elif waiting_since_ms is None and isinstance(record.value, Outcome):
+                waiting_since_ms = record.value.decided_at_ms
     fits = digest == applied_hash
     foreign = tuple(start.reader.foreign)
     return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms, foreign)
@@ -83,5 +90,8 @@ def _start(settings: Settings, seq: int) -> _Start:
         if saved.position.seq <= seq:
             with suppress(LogIntegrityError):
                 state = saved.load()
-                return _Start(ResultsReader(settings, after=saved.position), state, saved.position)
-    return _Start(ResultsReader(settings), None, None)
+                return _Start(state, saved.position, (), ResultsReader(settings, after=saved.position))
+    noted = last_trim(settings)
+    if noted is None:
+        return _Start(None, None, (), ResultsReader(settings))
+    return _Start(None, None, trimmed_results(noted), ResultsReader(settings, after=position_of(noted)))
