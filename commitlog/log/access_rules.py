@@ -92,6 +92,8 @@ def access_rules(log: str, role: Role) -> tuple[AccessRule, ...]:
         AccessRule("GROUP", f"{log}.subscribers.", True, ("READ", "DESCRIBE")),
         AccessRule("GROUP", f"{log}.unused", False, ("DESCRIBE",)),
         *(_of_relay(log) if role is Role.RELAY else ()),
+        # Who trims results leaves what the border lacks.
+        *((AccessRule("TOPIC", border_topics_of(log).results, False, _READING),) if role is Role.OWNER else ()),
     )
 
 

@@ -20,8 +20,9 @@ from commitlog.log.connection import batch_bytes, end_offset, ready_producer
 from commitlog.log.reading import TopicReader
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.topic_settings import topic_message_bytes_max
-from commitlog.log.topics import BorderTopics, relay_of
+from commitlog.log.topics import BorderTopics, border_topics_of, relay_of
 from commitlog.log.triage import Triage, triage
+from commitlog.log.trims import last_trim, position_of
 from commitlog.relay.progress import RelayProgress
 from commitlog.relay.topics import ensure_border_topics
 from commitlog.relay.turn import Turn
@@ -81,7 +82,7 @@ class Outward:
             batch_size=batch_bytes(topic_message_bytes_max(self._settings, self._topic)),
         )
         producer.init_transactions(TRANSACTION_TIMEOUT_S)
-        with ResultsReader(self._settings, after=self._position()) as reader:
+        with ResultsReader(self._settings, after=self._begins_after()) as reader:
             self._progress.is_standby, noted = False, -1
             while turn.is_mine() and not stop.is_set():
                 records = reader.read(records_max=RECORDS_MAX, timeout_s=POLL_S)
@@ -117,45 +118,11 @@ class Outward:
                 assert isinstance(bytes_max, int)
                 ensure_border_topics(self._settings, self._genesis.partitions, bytes_max)
 
-    def _position(self) -> LogPosition | None:
-        """Where in the results the last outcome at the border lies; None before the first one of this log."""
-        message = self._last()
-        if message is None:
-            return None
-        value, offset = message.value(), dict(message.headers() or ())[OFFSET_HEADER]
-        assert value is not None
-        assert offset is not None
-        raw = unframed(value, "Outcome")
-        head = decode_head(raw)
-        assert isinstance(head, OutcomeHead)
-        if head.log_id != self._genesis.log_id:
-            return None
-        return LogPosition(head.log_id, head.seq, head.epoch, hash_record(raw), int(offset))
-
-    def _last(self) -> Message | None:
-        """The last outcome at the border; the last offsets are those of the ends of transactions."""
-        end = end_offset(self._settings, self._topic, 0)
-        back = LAST_LOOKED_FOR
-        while True:
-            start = max(0, end - back)
-            found = [each for each in self._between(start, end) if _is_relays(each)]
-            if found or start == 0:
-                return found[-1] if found else None
-            back *= LAST_LOOKED_FOR
-
-    def _between(self, start: int, end: int) -> list[Message]:
-        """What readers of transactions are given from an offset to the end."""
-        found: list[Message] = []
-        reader = TopicReader(self._settings, self._topic, {0: start}, isolation_level="read_committed")
-        deadline = self._settings.machine.now_s() + TRANSACTION_TIMEOUT_S
-        try:
-            while reader.next_offsets[0] < end and not reader.is_at_end(0):
-                found += reader.read(RECORDS_MAX, POLL_S)
-                if self._settings.machine.now_s() > deadline:
-                    raise LogUnavailableError(self._settings.bootstrap_servers, detail=f"{self._topic} cannot be read")
-        finally:
-            reader.close()
-        return found
+    def _begins_after(self) -> LogPosition | None:
+        """The last outcome at the border; before there is one, the first that is left of a log whose results were trimmed."""
+        last = last_at_border(self._settings, self._genesis.log_id)
+        noted = last_trim(self._settings) if last is None else None
+        return last if noted is None else position_of(noted)
 
     def _in_our_words(self, error: KafkaError) -> Exception:
         servers = self._settings.bootstrap_servers
@@ -164,6 +131,54 @@ class Outward:
         if triage(error) is Triage.REFUSED and not error.txn_requires_abort():
             return LogRefusedError(servers, error.name(), detail=error.str())
         return LogUnavailableError(servers, detail=error.str())
+
+
+def last_at_border(settings: Settings, log_id: bytes) -> LogPosition | None:
+    """Where in the results the last outcome lies that is at the border, which has its topics; None before the log's first one.
+
+    Raises:
+        LogUnavailableError: no broker has answered.
+    """
+    message = _last(settings)
+    if message is None:
+        return None
+    value, offset = message.value(), dict(message.headers() or ())[OFFSET_HEADER]
+    assert value is not None
+    assert offset is not None
+    raw = unframed(value, "Outcome")
+    head = decode_head(raw)
+    assert isinstance(head, OutcomeHead)
+    if head.log_id != log_id:
+        return None
+    return LogPosition(head.log_id, head.seq, head.epoch, hash_record(raw), int(offset))
+
+
+def _last(settings: Settings) -> Message | None:
+    """The last outcome at the border; the last offsets are those of the ends of transactions."""
+    end = end_offset(settings, border_topics_of(settings.log).results, 0)
+    back = LAST_LOOKED_FOR
+    while True:
+        start = max(0, end - back)
+        found = [each for each in _between(settings, start, end) if _is_relays(each)]
+        if found or start == 0:
+            return found[-1] if found else None
+        back *= LAST_LOOKED_FOR
+
+
+def _between(settings: Settings, start: int, end: int) -> list[Message]:
+    """What readers of transactions are given from an offset to the end."""
+    found: list[Message] = []
+    topic = border_topics_of(settings.log).results
+    reader = TopicReader(settings, topic, {0: start}, isolation_level="read_committed")
+    deadline = settings.machine.now_s() + TRANSACTION_TIMEOUT_S
+    try:
+        while reader.next_offsets[0] < end and not reader.is_at_end(0):
+            found += reader.read(RECORDS_MAX, POLL_S)
+            if settings.machine.now_s() > deadline:
+                raise LogUnavailableError(settings.bootstrap_servers, detail=f"{topic} cannot be read")
+    finally:
+        reader.close()
+    return found
 
 
 def _is_relays(message: Message) -> bool:

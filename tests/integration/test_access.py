@@ -414,3 +414,7 @@ def test_rules_then_only_service_and_owner_write_what_is_told() -> None:
                 Role.BORDER: {BORDER.proposals},
             }[role]
         )
+
+
+def test_rules_then_who_trims_results_sees_what_the_border_has_of_them() -> None:
+    assert {rule.name for rule in access_rules(LOG, Role.OWNER) if "READ" in rule.operations} >= {BORDER.results}

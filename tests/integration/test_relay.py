@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from log_running import projecting, wait_until, write_raw
+from log_running import projecting, save_checkpoint, wait_until, write_raw
 from log_running import serving as serving_log
 from registry_server import RegistryServer, serving
 
@@ -34,6 +35,7 @@ from commitlog.errors import ConfigurationError, FencedError, RegistryUnavailabl
 from commitlog.log.codec.framing import schemas_dir
 from commitlog.log.genesis import init_log
 from commitlog.log.topics import border_topics_of, relay_of, topics_of
+from commitlog.ops.cli import cli
 from commitlog.ops.service.health import log_health
 from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.supervisor import RELAY, Supervisor
@@ -294,6 +296,51 @@ def test_relay_when_another_gives_outcomes_before_it_has_heard_then_ends_and_non
         with Relay(bordered):
             told = [deserialized(bordered, each) for each in outcomes(2)]
     assert [each["snapshot_id"] for each in told] == [1, 2]
+
+
+@pytest.mark.usefixtures("deciding")
+def test_relay_when_results_are_trimmed_then_what_the_border_lacks_stays(bordered: Settings, tmp_path: Path) -> None:
+    topic = border_topics_of(bordered.log).results
+    create_schemas(bordered, "a")
+    with following(bordered, topic) as outcomes:
+        with Relay(bordered):
+            outcomes(1)
+        create_schemas(bordered, "b", "c")
+        assert trim(bordered, tmp_path)["held_by"] == {"who": f"the relay to {topic}", "seq": 1}
+        with Relay(bordered):
+            assert [deserialized(bordered, each)["seq"] for each in outcomes(3)] == [1, 2, 3]
+    assert trim(bordered, tmp_path)["first_seq"] == 2
+
+
+@pytest.mark.usefixtures("deciding")
+def test_relay_when_results_were_trimmed_before_there_was_a_border_then_it_begins_with_what_is_left(
+    settings: Settings, registry: RegistryServer, tmp_path: Path
+) -> None:
+    create_schemas(settings, "a", "b", "c")
+    assert trim(settings, tmp_path)["first_seq"] == 2
+    with serving(registry) as url:
+        bordered = replace(settings, registry_url=url, sources={**settings.sources, "registry_url": "the test"})
+        ensure_border_topics(bordered, bordered.partitions)
+        with Relay(bordered), following(bordered, border_topics_of(bordered.log).results) as outcomes:
+            assert [deserialized(bordered, each)["seq"] for each in outcomes(1)] == [3]
+
+
+def create_schemas(settings: Settings, *schemas: str) -> None:
+    with CommitLog.connect(settings=settings) as log:
+        for schema in schemas:
+            with log.transaction() as tx:
+                tx.create_schema(schema)
+        log.wait_for_snapshot()
+
+
+def trim(settings: Settings, folder: Path) -> dict[str, Any]:
+    """Archive three snapshots a file, and delete what nobody needs of them."""
+    settings = replace(settings, checkpoint_dir=folder / "checkpoints")
+    save_checkpoint(settings)
+    command = ["archive", "--to", str(folder / "archive"), "--range", "3", "--trim", "--keep", "0s", "--json"]
+    done = CliRunner().invoke(cli, command, env=settings.environment())
+    told: dict[str, Any] = json.loads(done.output.splitlines()[-1])
+    return told
 
 
 @pytest.mark.usefixtures("deciding")

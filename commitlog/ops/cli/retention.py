@@ -48,8 +48,8 @@ def archive_command(
     """Write the log's closed ranges as Parquet files. Started again, it goes on where it was.
 
     With --trim the results begin from then on with the end of an archived range: at most where the catalog, the newest
-    checkpoint here and every group of subscribers are, and only after the archive was read back and its chain of hashes
-    compared with the topic. See docs/retention.md.
+    checkpoint here, every group of subscribers and the relay are, and only after the archive was read back and its chain of
+    hashes compared with the topic. See docs/retention.md.
     """
     if keep is not None and not trims:
         raise click.UsageError("--keep goes with --trim")

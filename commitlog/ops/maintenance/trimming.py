@@ -1,8 +1,8 @@
 """Results that are archived and needed by nobody are deleted from Kafka, so that a log does not grow for ever.
 
-What stays begins with the last outcome of an archived range, up to which the catalog, a checkpoint and every group of
-subscribers are at least, and which is old enough. The archive is read back before: the chain of hashes from the genesis to
-that outcome must hold, and end in the record that the topic holds.
+What stays begins with the last outcome of an archived range, up to which the catalog, a checkpoint, every group of
+subscribers and the relay are at least, and which is old enough. The archive is read back before: the chain of hashes from
+the genesis to that outcome must hold, and end in the record that the topic holds.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
 from commitlog.log.genesis import require_genesis
 from commitlog.log.results import ResultsReader
-from commitlog.log.topics import topics_of
+from commitlog.log.topic_settings import partition_counts
+from commitlog.log.topics import border_topics_of, topics_of
 from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
 from commitlog.ops.maintenance.log_side import state_with
+from commitlog.relay.outward import last_at_border
 
 
 class Need(NamedTuple):
@@ -148,6 +150,15 @@ def _needs(settings: Settings, log_id: bytes) -> Iterator[Need]:
     yield Need("the newest checkpoint", newest_seq(settings))
     for group, seq in group_positions(settings, log_id).items():
         yield Need(f"the group {group} of subscribers", seq)
+    yield from _relay(settings, log_id)
+
+
+def _relay(settings: Settings, log_id: bytes) -> Iterator[Need]:
+    """What is to be given to a border, if the log has one: what a relay does not find any more is never there."""
+    topic = border_topics_of(settings.log).results
+    if topic in partition_counts(settings):
+        last = last_at_border(settings, log_id)
+        yield Need(f"the relay to {topic}", 0 if last is None else last.seq)
 
 
 def _catalog(settings: Settings, log_id: bytes) -> Need:
