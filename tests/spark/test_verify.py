@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from commitlog.catalog.guard import mark_projector
 from commitlog.client import CommitLog
-from commitlog.client.outcomes.archive import archive, archived_paths, archived_position
+from commitlog.client.outcomes.archive import archive, archived_so_far
 from commitlog.config import Settings
 from commitlog.domain.deciding import conflict_matrix
 from commitlog.domain.model import ChangeKind, DataFile
@@ -26,6 +26,7 @@ from commitlog.log.genesis import init_log
 from commitlog.log.topics import topics_of
 from commitlog.ops.cli import cli
 from commitlog.spark import append, delete, verify
+from commitlog.spark.source import outcomes as outcomes_source
 
 
 def some_history(spark: SparkSession, log: CommitLog) -> None:
@@ -109,7 +110,7 @@ def test_verify_when_a_verdict_is_wrong_then_names_it(
 
 
 def test_archive_when_continued_then_holds_each_closed_range_once_and_verify_reads_it(
-    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = str(tmp_path / "archive")
     some_history(spark, log)
@@ -125,12 +126,30 @@ def test_archive_when_continued_then_holds_each_closed_range_once_and_verify_rea
             tx.insert_row("main.p", {"id": 100 + number})
     done = CliRunner().invoke(cli, ["archive", "--to", folder, "--range", "4", "--json"], env=settings.environment())
     next_one = json.loads(done.output)
-    seqs = [seq for path in archived_paths(folder) for seq in pq.read_table(path)["seq"].to_pylist()]
+    paths, at = archived_so_far(folder)
+    seqs = [seq for path in paths for seq in pq.read_table(path)["seq"].to_pylist()]
     assert seqs == list(range(len(seqs)))
     assert next_one["outcomes"] == len(pq.read_table(next_one["path"]))
-    assert archived_position(folder) is not None
+    assert at is not None
+    assert at.seq == seqs[-1]
     steps: list[tuple[str, int, int]] = []
     report = verify(spark, log=log, archive=folder, on_step=lambda *step: steps.append(step))
     assert [(done, count) for _, done, count in steps] == [(0, 3), (1, 3), (2, 3)]
     assert report.ok, str(report)
     assert report.outcomes == 19
+
+    # Somebody goes on with the archive while it is read.
+    for number in range(4):
+        with log.transaction() as tx:
+            tx.insert_row("main.p", {"id": 200 + number})
+    end = outcomes_source.results_end
+
+    def end_of(settings: Settings) -> int:
+        assert archive(settings, folder) != []
+        return end(settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(outcomes_source, "results_end", end_of)
+        report = verify(spark, log=log, archive=folder)
+    assert report.ok, str(report)
+    assert report.outcomes == 23

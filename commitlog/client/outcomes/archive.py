@@ -87,17 +87,17 @@ def _check_goes_on(settings: Settings, to: str, last: LogPosition) -> None:
         ) from None
 
 
-def archived_paths(to: str) -> list[str]:
-    """The files of an archive, in the order of their snapshots."""
+def archived_so_far(to: str) -> tuple[list[str], LogPosition | None]:
+    """The files of an archive, in the order of their snapshots, and the last outcome that these hold; somebody may go on with
+    it meanwhile."""
     files = ArchiveFiles(to)
-    return [files.url(name) for name in files.names()]
+    names = files.names()
+    return [files.url(name) for name in names], files.position(names[-1]) if names else None
 
 
 def archived_position(to: str) -> LogPosition | None:
     """The last outcome that an archive holds; None when it is empty."""
-    files = ArchiveFiles(to)
-    names = files.names()
-    return files.position(names[-1]) if names else None
+    return archived_so_far(to)[1]
 
 
 def range_of(to: str) -> int:

@@ -20,7 +20,7 @@ from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog
 from commitlog.client.access.results_lookup import position_known
 from commitlog.client.outcomes import outcome_rows
-from commitlog.client.outcomes.archive import archived_paths, archived_position
+from commitlog.client.outcomes.archive import archived_so_far
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome
 from commitlog.errors import CatalogUnavailableError
@@ -71,9 +71,8 @@ def raw_records(spark: SparkSession, log: CommitLog, archived: str | None) -> Da
             rows = [{"raw": record.raw, "takeovers": record.takeovers} for record in records]
             yield pa.RecordBatch.from_pylist(rows, _RAW_SCHEMA)
 
-    after = None if archived is None else archived_position(archived)
+    paths, after = ([], None) if archived is None else archived_so_far(archived)
     live = _in_ranges(spark, settings, after, read, _RAW)
-    paths = [] if archived is None else archived_paths(archived)
     return read_files(spark, paths).select("raw", "takeovers").union(live) if paths else live
 
 
