@@ -631,6 +631,30 @@ def test_archive_when_its_place_is_none_then_says_so(small: Settings, place: str
         assert f"{place} is no place for an archive" in str(refused)
 
 
+def test_archive_when_its_place_is_a_file_or_nothing_is_there_then_says_so(small: Settings, tmp_path: Path) -> None:
+    prepare(small)
+    file, nowhere = tmp_path / "file", tmp_path / "nowhere"
+    file.touch()
+    for command in (("archive", "--to"), ("backup", "--to"), ("verify", "--archive")):
+        refused = run(small, *command, str(file), code=1).exception
+        assert isinstance(refused, ConfigurationError)
+        assert f"{file} is a file: an archive is a folder, or an object store's URL" in str(refused)
+    for chain in ((), ("--chain",)):
+        refused = run(small, "verify", "--archive", str(nowhere), *chain, code=1).exception
+        assert isinstance(refused, ConfigurationError)
+        assert f"there is no archive at {nowhere}" in str(refused)
+
+
+def test_archive_when_it_lacks_what_was_trimmed_then_says_where_that_is(trimmed: Settings, archive: Path) -> None:
+    other = archive.with_name("other")
+    for command in ("archive", "backup"):
+        refused = str(run(trimmed, command, "--to", str(other), code=1).exception)
+        assert f"the archive at {other} holds nothing, and those before outcome 11 were trimmed" in refused
+        assert f"archived at {archive}. Nothing was written" in refused
+    shutil.copytree(archive, other)
+    assert "backed up to outcome 14" in run(trimmed, "backup", "--to", str(other)).output
+
+
 def test_archive_when_others_were_killed_then_removes_what_they_left_and_nothing_that_may_be_in_the_making(
     small: Settings, archive: Path
 ) -> None:

@@ -39,7 +39,8 @@ def archive(
 
     Raises:
         ConfigurationError: the archive holds ranges of another length.
-        LogIntegrityError: the archive is of another log, or of outcomes that the log has lost, or the log does not fit itself.
+        LogIntegrityError: the archive is of another log, or of outcomes that the log has lost, or lacks some that were
+            trimmed, or the log does not fit itself.
     """
     files = ArchiveFiles(to)
     for last in files.last_positions():
@@ -49,7 +50,15 @@ def archive(
     length = files.range_snapshots(range_snapshots)
     after = files.position(done[-1]) if done else None
     written: list[ArchivedRange] = []
-    with ResultsReader(settings, after=after) as reader:
+    try:
+        reader = ResultsReader(settings, after=after)
+    except ResultsTrimmedError as error:
+        ends = "holds nothing" if after is None else f"ends with outcome {after.seq:,}"
+        raise LogIntegrityError(
+            f"the archive at {to} {ends}, and those before outcome {error.seq:,} were trimmed after they were archived at "
+            f"{error.archive}. Nothing was written; go on with that archive, or copy it to {to} first"
+        ) from None
+    with reader:
         for made in files.write_ranges(_read_to_end(reader, on_progress), length, len(done)):
             written.append(made)
             on_range(made)
@@ -93,6 +102,15 @@ def archived_so_far(to: str) -> tuple[list[str], LogPosition | None]:
     files = ArchiveFiles(to)
     names = files.names()
     return [files.url(name) for name in names], files.position(names[-1]) if names else None
+
+
+def check_there(archive: str) -> None:
+    """Raise ConfigurationError where nothing is archived: a name that is mistyped would stand for an archive that is well."""
+    if not ArchiveFiles(archive).last_positions():
+        raise ConfigurationError(
+            f"there is no archive at {archive}, or it is not seen from here; `commitlog archive` writes one as soon as a range "
+            "is closed"
+        )
 
 
 def archived_position(to: str) -> LogPosition | None:

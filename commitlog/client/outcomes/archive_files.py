@@ -94,9 +94,16 @@ class ArchiveFiles:
         """The files of the closed ranges, in their order.
 
         Raises:
+            ConfigurationError: its place is a file.
             LogIntegrityError: one is missing before another one.
         """
-        found = self._filesystem.get_file_info(fs.FileSelector(self._folder, allow_not_found=True, recursive=True))
+        selected = fs.FileSelector(self._folder, allow_not_found=True, recursive=True)
+        try:
+            found = self._filesystem.get_file_info(selected)
+        except NotADirectoryError:
+            raise ConfigurationError(
+                f"{self._to} is a file: an archive is a folder, or an object store's URL"
+            ) from None
         prefix = len(self._folder.rstrip("/")) + 1
         names, next_one = list[str](), 0
         for each in sorted(found, key=attrgetter("path")):

@@ -36,6 +36,10 @@ def verify_command(
     """
     if expect is not None and not chain:
         raise click.UsageError("--expect goes with --chain")
+    if archived is not None:
+        from commitlog.client.outcomes.archive import check_there
+
+        check_there(archived)
     looked = _verify_chain if chain else _verify_all
     sys.exit(0 if looked(settings, archived, not no_catalog, expect, as_json) else 1)
 
