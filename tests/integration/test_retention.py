@@ -289,6 +289,24 @@ def test_trimmed_log_when_checkpoints_and_catalog_are_lost_then_they_are_made_fr
     assert catalog_of(empty) == expected
 
 
+def test_trimmed_log_when_the_catalog_is_lost_then_what_serves_makes_it_from_the_archive(
+    trimmed: Settings, archive: Path, other_database_url: str
+) -> None:
+    empty = dataclasses.replace(trimmed, database_url=other_database_url)
+    elsewhere = archive.with_name("elsewhere")
+    archive.rename(elsewhere)
+    with pytest.raises(LogIntegrityError, match="is not seen from this machine: run it where that archive is"):
+        prepare(empty)
+    lacking = run(empty, "catalog", "rebuild", code=1).exception
+    assert "is not seen from this machine: run it where that archive is" in str(lacking)
+    elsewhere.rename(archive)
+    prepare(empty)
+    assert catalog_of(empty) == catalog_of(trimmed)
+    prepare(empty)
+    assert decide(empty, 1)[0].snapshot_id == 15
+    assert [each.check for each in examine(empty, storage=False) if not each.is_well and each.check != DURABILITY] == []
+
+
 def test_trimmed_log_when_no_checkpoint_is_here_then_doctor_reads_the_archive(trimmed: Settings, archive: Path) -> None:
     shutil.rmtree(checkpoint_dir_of(trimmed))
     found = [each for each in examine(trimmed, storage=False) if each.check != DURABILITY]

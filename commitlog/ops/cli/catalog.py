@@ -38,7 +38,7 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
     from its archive.
     """
     from commitlog.catalog.rebuild import Rebuild, RebuildProgress
-    from commitlog.client.outcomes.archive import archived_results
+    from commitlog.client.outcomes.archive import trimmed_results
     from commitlog.log.codec import decode_statistics
     from commitlog.log.trims import last_trim
 
@@ -54,7 +54,7 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
             show(f"rebuilding, {rate:,.0f} outcomes/s", done, done + progress.remaining)
 
         trim = last_trim(settings)
-        archived = None if trim is None else partial(archived_results, trim.archive)
+        archived = None if trim is None else partial(trimmed_results, trim)
         rebuild = Rebuild(settings, decode_statistics=decode_statistics, archived=archived, on_progress=tell)
         seq = rebuild.run(restart=restart)
     seconds = time.monotonic() - began

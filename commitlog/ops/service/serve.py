@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 
 from commitlog.config import Settings, without_password
@@ -37,14 +38,14 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
         ConfigurationError: a topic or a first setting is wrong, or the data path is another log's.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
         CatalogMismatchError: the database holds another catalog, as that of another log where this one is not there yet.
+        LogIntegrityError: the catalog is missing, and the archive of what was trimmed is not seen from here.
     """
     from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.catalog.guard import install_guard, mark_projector
     from commitlog.catalog.migrations import migrate
-    from commitlog.catalog.projector import Projector, wait_for_database
+    from commitlog.catalog.projector import wait_for_database
     from commitlog.catalog.queries import Catalog
     from commitlog.client.files.lake import claim
-    from commitlog.log.codec import decode_statistics
     from commitlog.log.genesis import init_log
 
     check_places(settings)
@@ -55,13 +56,28 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     with closing(Catalog(settings.database_url)) as catalog:
         is_new = not catalog.exists()
     if is_new:
-        Projector(settings, decode_statistics=decode_statistics).project_to_end()
+        _make_catalog(settings)
     with told_plainly(settings.database_url), connect(settings.database_url) as connection:
         if is_new:
             install_guard(connection)
         else:
             mark_projector(connection)
             migrate(connection, only_pre=standby)
+
+
+def _make_catalog(settings: Settings) -> None:
+    """Make the catalog from the log, and from its archive what was trimmed."""
+    from commitlog.catalog.projector import Projector
+    from commitlog.catalog.rebuild import Rebuild
+    from commitlog.client.outcomes.archive import trimmed_results
+    from commitlog.log.codec import decode_statistics
+    from commitlog.log.trims import last_trim
+
+    noted = last_trim(settings)
+    if noted is None:
+        Projector(settings, decode_statistics=decode_statistics).project_to_end()
+    else:
+        Rebuild(settings, decode_statistics=decode_statistics, archived=partial(trimmed_results, noted)).run()
 
 
 def check_places(settings: Settings) -> None:
