@@ -432,6 +432,11 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
     assert page.scripts == ["/static/page.js"]
 
 
+def test_relay_when_one_waits_then_it_is_told_as_one() -> None:
+    assert str(RelayHealth(1, proposals=1, outcomes=1)) == "1 runs; 1 proposal waits, 1 record of the results waits"
+    assert str(RelayHealth(2, proposals=0, outcomes=3)) == "2 run; 3 records of the results wait"
+
+
 def test_health_page_when_it_is_not_known_how_far_readers_are_then_they_are_not_well(log: InMemoryCommitLog) -> None:
     health = partial(
         LogIsNotWell,

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
+from commitlog.client.outcomes.describing import noun
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError, LogRefusedError
 from commitlog.local.home import read_run_file, runner_pid
@@ -52,8 +53,12 @@ class RelayHealth:
     outcomes: int
 
     def __str__(self) -> str:
-        waiting = [f"{self.proposals:,} proposals wait"] if self.proposals else []
-        waiting += [f"{self.outcomes:,} records of the results wait"] if self.outcomes else []
+        backlogs = ((self.proposals, "proposal", ""), (self.outcomes, "record", " of the results"))
+        waiting = [
+            f"{count:,} {noun(count, one)}{whose} {'waits' if count == 1 else 'wait'}"
+            for count, one, whose in backlogs
+            if count
+        ]
         relays = "1 runs" if self.running == 1 else f"{self.running or 'none'} run"
         return f"{relays}; {', '.join(waiting) or 'all is taken over'}"
 
