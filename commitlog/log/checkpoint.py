@@ -78,7 +78,7 @@ class CheckpointName(NamedTuple):
 def write_checkpoint(
     directory: Path, state: SequencerState, position: LogPosition, machine: Machine = THIS_MACHINE
 ) -> Path:
-    """Writes a checkpoint and removes those that are too many."""
+    """Writes a checkpoint and removes those that are too many; it stays itself, for newer ones may be of no use."""
     assert position.seq + 1 == state.next_seq, (position.seq, state.next_seq)
     directory.mkdir(parents=True, exist_ok=True)
     _remove_unfinished(directory)
@@ -95,7 +95,8 @@ def write_checkpoint(
         raise
     _sync_directory(directory, machine)
     for _, older in _checkpoint_files(directory, position.log_id)[CHECKPOINTS_KEPT:]:
-        older.unlink(missing_ok=True)
+        if older != path:
+            older.unlink(missing_ok=True)
     return path
 
 

@@ -38,7 +38,7 @@ from commitlog.errors import (
     ResultsTrimmedError,
 )
 from commitlog.log.chain import LogPosition
-from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints
+from commitlog.log.checkpoint import CHECKPOINTS_KEPT, CheckpointName, checkpoint_dir_of, load_checkpoints
 from commitlog.log.codec import decode_statistics, encode_trim
 from commitlog.log.connection import first_offsets, make_admin
 from commitlog.log.genesis import init_log
@@ -287,6 +287,21 @@ def test_trimmed_log_when_checkpoints_and_catalog_are_lost_then_they_are_made_fr
         project(empty)
     run(empty, "catalog", "rebuild")
     assert catalog_of(empty) == expected
+
+
+def test_trimmed_log_when_no_checkpoint_can_be_read_then_one_from_the_archive_stays_though_it_is_older(
+    trimmed: Settings,
+) -> None:
+    folder = checkpoint_dir_of(trimmed)
+    [known] = folder.iterdir()
+    name = CheckpointName.parse(known)
+    assert name is not None
+    for seq in range(name.seq, name.seq + CHECKPOINTS_KEPT):
+        (folder / name._replace(seq=seq).file_name()).write_bytes(b"of a disk that is broken")
+    run(trimmed, "checkpointer", "--from-archive")
+    [saved] = load_checkpoints(trimmed)
+    assert saved.position.seq == 11 < name.seq
+    assert decide(trimmed, 1)[0].snapshot_id is not None
 
 
 def test_trimmed_log_when_the_catalog_is_lost_then_what_serves_makes_it_from_the_archive(
