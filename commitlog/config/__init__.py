@@ -53,6 +53,7 @@ from commitlog.errors import ConfigurationError
 from commitlog.machine import THIS_MACHINE, Machine
 
 SettingValue = str | int | float | bool | None
+_DEFAULT = "default of {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class Settings:
         ]
         home = home_of(layers)
         layers.append(run_layer(home, layers))
-        layers.append(Layer(defaults(home, layers, surroundings), "default of {}"))
+        layers.append(Layer(defaults(home, layers, surroundings), _DEFAULT))
         path = config_file or named_file(surroundings) or Path(CONFIG_FILE)
         return replace(_settings(layers), config_file=path.absolute())
 
@@ -221,7 +222,7 @@ class Settings:
 
     def is_default(self, name: str) -> bool:
         """Whether nobody has given a setting."""
-        return self.sources[name].startswith("default")
+        return self.sources[name] == _DEFAULT.format(name)
 
     def is_stopped(self, address: str) -> bool:
         """Whether a server of the home is meant, which `up` has run there and does not now: then whoever listens at the default

@@ -20,6 +20,7 @@ RUN_FILE = "run.json"
 PORTS_FILE = "ports.json"
 DEFAULT_LOG = "main"
 HOME = ".commitlog"
+_VARIABLE = "environment variable {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Layer:
 
     def where(self, name: str) -> str:
         """The place of one, for messages."""
-        return self.place.format(variable_of(name) if self.place.startswith("environment") else name)
+        return self.place.format(variable_of(name) if self.place == _VARIABLE else name)
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
@@ -47,7 +48,7 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
     genesis = environment.get(PREFIX + "GENESIS")
     if genesis is not None:
         values["genesis"] = _json_object(genesis, f"environment variable {PREFIX}GENESIS")
-    return Layer(values, "environment variable {}")
+    return Layer(values, _VARIABLE)
 
 
 def file_layer(config_file: Path | None, environment: Mapping[str, str]) -> Layer:

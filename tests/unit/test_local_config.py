@@ -113,6 +113,16 @@ def test_environment_when_nobody_has_chosen_a_port_then_it_does_not_look_chosen(
     assert "COMMITLOG_KAFKA_PORT" not in child
 
 
+@pytest.mark.parametrize("name", ["defaults.toml", "environment.toml"])
+def test_load_when_the_file_is_called_like_another_source_then_is_still_told_from_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("ui_port = 8700")
+    settings = Settings.load(environment={"COMMITLOG_CONFIG": name})
+    assert settings.sources["ui_port"] == f"{name}: ui_port"
+    assert not settings.is_default("ui_port")
+    assert settings.is_default("kafka_port")
+    assert settings.environment()["COMMITLOG_UI_PORT"] == "8700"
+
+
 def test_shown_when_there_are_passwords_then_masks_them() -> None:
     settings = Settings.load(
         environment={},
