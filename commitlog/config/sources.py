@@ -32,7 +32,7 @@ class Layer:
 
     def where(self, name: str) -> str:
         """The place of one, for messages."""
-        return self.place.format(variable_of(name) if self.place == _VARIABLE else name)
+        return self.place.replace("{}", variable_of(name) if self.place == _VARIABLE else name)
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:

@@ -113,7 +113,7 @@ def test_environment_when_nobody_has_chosen_a_port_then_it_does_not_look_chosen(
     assert "COMMITLOG_KAFKA_PORT" not in child
 
 
-@pytest.mark.parametrize("name", ["defaults.toml", "environment.toml"])
+@pytest.mark.parametrize("name", ["defaults.toml", "environment.toml", "{a}.toml"])
 def test_load_when_the_file_is_called_like_another_source_then_is_still_told_from_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("ui_port = 8700")
     settings = Settings.load(environment={"COMMITLOG_CONFIG": name})
