@@ -124,10 +124,10 @@ class Rebuild:
         restart: throw away what an interrupted rebuild has left, instead of going on from there.
 
         Raises:
-            CatalogMismatchError: the database holds a catalog that is not this log's, another rebuild runs, or something
-                that users made depends on the live tables.
-            CatalogUnavailableError: PostgreSQL went away, or readers did not let go of the live tables in time; run again
-                to go on.
+            CatalogMismatchError: the database holds a catalog that is not this log's, or something that users made depends on
+                the live tables.
+            CatalogUnavailableError: PostgreSQL went away, another rebuild runs, or readers did not let go of the live tables
+                in time; run again to go on.
             LogIntegrityError, LogLossError, LogUnavailableError: the log cannot be read to its end.
         """
         with told_plainly(self.settings.database_url):
@@ -162,7 +162,11 @@ class Rebuild:
         with connect(self.settings.database_url, autocommit=True) as live:
             mark_projector(live)
             if not _has_lock_in_time(live):
-                raise CatalogMismatchError("another rebuild of this catalog runs: let it end, or stop it")
+                raise CatalogUnavailableError(
+                    without_password(self.settings.database_url),
+                    detail="another rebuild of this catalog runs: let it end, or stop it",
+                    has_answered=True,
+                )
             foreign = live.execute("SELECT to_regclass('ducklake_snapshot') IS NOT NULL").fetchone() == (True,)
             if foreign and not catalog_exists(live):
                 raise CatalogMismatchError(

@@ -212,7 +212,7 @@ def test_rebuild_when_another_one_runs_then_says_so_and_when_that_ends_in_time_t
     with ThreadPoolExecutor(1) as pool, psycopg.connect(settings.database_url) as other:
         other.execute("SELECT pg_advisory_lock(hashtext('commitlog.rebuild'))")
         monkeypatch.setattr(rebuild_module, "ENDED_TIMEOUT_S", 0)
-        with pytest.raises(CatalogMismatchError, match="another rebuild of this catalog runs"):
+        with pytest.raises(CatalogUnavailableError, match="another rebuild of this catalog runs"):
             rebuild(settings).run()
         monkeypatch.setattr(rebuild_module, "ENDED_TIMEOUT_S", 60)
         rebuilding = pool.submit(rebuild(settings).run)

@@ -36,7 +36,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
 
     Raises:
         ConfigurationError: a topic or a first setting is wrong, or the data path is another log's.
-        LogUnavailableError, CatalogUnavailableError: a server does not answer.
+        LogUnavailableError, CatalogUnavailableError: a server does not answer, or another service makes the catalog now.
         CatalogMismatchError: the database holds another catalog, as that of another log where this one is not there yet.
         LogIntegrityError: the catalog is missing, and the archive of what was trimmed is not seen from here.
     """
