@@ -682,7 +682,7 @@ def test_archive_when_it_lacks_what_was_trimmed_then_says_where_that_is(trimmed:
     other = archive.with_name("other")
     for command in ("archive", "backup"):
         refused = str(run(trimmed, command, "--to", str(other), code=1).exception)
-        assert f"the archive at {other} holds nothing, and those before outcome 11 were trimmed" in refused
+        assert f"the archive at {other} has no closed range, and those before outcome 11 were trimmed" in refused
         assert f"archived at {archive}. Nothing was written" in refused
     shutil.copytree(archive, other)
     assert "backed up to outcome 14" in run(trimmed, "backup", "--to", str(other)).output

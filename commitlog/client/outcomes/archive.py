@@ -53,7 +53,7 @@ def archive(
     try:
         reader = ResultsReader(settings, after=after)
     except ResultsTrimmedError as error:
-        ends = "holds nothing" if after is None else f"ends with outcome {after.seq:,}"
+        ends = "has no closed range" if after is None else f"ends with outcome {after.seq:,}"
         raise LogIntegrityError(
             f"the archive at {to} {ends}, and those before outcome {error.seq:,} were trimmed after they were archived at "
             f"{error.archive}. Nothing was written; go on with that archive, or copy it to {to} first"
