@@ -244,15 +244,16 @@ def test_trimmed_log_when_a_key_or_an_id_comes_again_then_its_verdict_is_told(sm
         assert "REJECTED, INVALID" in log.explain(refused.proposal_id)
 
 
-def test_trimmed_log_when_it_is_decided_again_then_the_archive_gives_what_was_trimmed(
+def test_trimmed_log_when_it_is_read_again_then_the_archive_gives_what_was_trimmed(
     trimmed: Settings, archive: Path
 ) -> None:
     told = run(trimmed, "replay", "--from-log", trimmed.log).output
     decided = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     assert [each["seq"] for each in decided] == list(range(1, 15))
     archive.rename(archive.with_name("elsewhere"))
-    lacking = run(trimmed, "replay", "--from-log", trimmed.log, code=1).exception
-    assert "is not seen from this machine: run it where that archive is" in str(lacking)
+    for command in (("replay", "--from-log", trimmed.log), ("verify", "--chain")):
+        lacking = run(trimmed, *command, code=1).exception
+        assert "is not seen from this machine: run it where that archive is" in str(lacking)
 
 
 def test_reader_when_it_is_overtaken_by_a_trim_then_it_is_told_of_the_archive(small: Settings, archive: Path) -> None:

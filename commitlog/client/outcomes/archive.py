@@ -178,8 +178,13 @@ def trimmed_results(noted: Trim) -> Iterator[ResultRecord]:
         yield record
         if record.seq == noted.seq:
             return
-    raise LogIntegrityError(
-        f"the archive at {noted.archive} does not hold outcome {noted.seq}, up to which was trimmed, or is not seen from this "
+    raise lacking_trimmed(noted.archive, noted)
+
+
+def lacking_trimmed(archive: str, noted: Trim) -> LogIntegrityError:
+    """What whoever reads an archive first is told where it ends before what is left in the results."""
+    return LogIntegrityError(
+        f"the archive at {archive} does not hold outcome {noted.seq}, up to which was trimmed, or is not seen from this "
         "machine: run it where that archive is"
     )
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
-from commitlog.client.outcomes.archive import archived_records
+from commitlog.client.outcomes.archive import archived_records, lacking_trimmed
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.log.chain import LogPosition
 from commitlog.log.chain_walk import Break, ChainWalk, Witness
 from commitlog.log.checkpoint import load_checkpoints
+from commitlog.log.connection import first_offsets
 from commitlog.log.genesis import require_genesis
 from commitlog.log.losses import last_told
 from commitlog.log.results import read_messages, results_end
@@ -66,6 +67,7 @@ def verify_chain(
 
     Raises:
         ConfigurationError: there is no such log.
+        LogIntegrityError: the archive does not reach what is left of results that were trimmed, or is not seen from here.
         LogLossError: records are missing.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
     """
@@ -80,6 +82,10 @@ def verify_chain(
     walk, end = ChainWalk(witnesses, told_seq=told_seq), results_end(settings)
     for record in archived_records(archive) if archive is not None else ():
         walk.take_archived(record.raw, record.takeovers, record.offset)
+    if trim is not None and archive is not None:
+        first = first_offsets(settings, topics_of(settings.log).results, [0])[0]
+        if walk.next_offset < first <= trim.results_offset:
+            raise lacking_trimmed(archive, trim)
     for message in read_messages(settings, walk.next_offset, end):
         offset = message.offset()
         assert offset is not None
