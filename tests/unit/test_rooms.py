@@ -215,7 +215,9 @@ def test_model_when_a_module_takes_its_values_as_m_then_none_of_them_by_name() -
             assert by_name == [], module
 
 
-def test_imports_when_in_no_room_then_never_of_ops() -> None:
+def test_imports_when_outside_ops_then_never_of_ops() -> None:
+    of_others = [(name, room.modules) for name, room in ROOMS.items() if not name.startswith("ops")]
+    assert [name for name, ways in (*of_others, *DOORS.items()) if any(way.startswith("ops") for way in ways)] == []
     outside = [name for name in modules() if _room_of(name) is None and not name.startswith("__")]
     assert "testing" in outside
     for module in outside:
