@@ -63,11 +63,13 @@ def run_verify(settings: Settings, *options: str) -> subprocess.CompletedProcess
 
 
 def test_verify_when_all_is_right_then_says_so_and_when_a_row_is_missing_then_finds_it(
-    spark: SparkSession, log: CommitLog, settings: Settings
+    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
 ) -> None:
     some_history(spark, log)
     report = verify(spark, log=log)
     assert report.ok, str(report)
+    with pytest.raises(ConfigurationError, match="there is no archive at"):
+        verify(spark, log=log, archive=str(tmp_path / "nowhere"))
     assert (report.outcomes, report.judged) == (15, 15)
     assert report.verdicts == {"COMMITTED": 12, "DUPLICATE": 2, "REJECTED": 1}
     assert report.shares > 1

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.catalog.census import census, count_outcomes
 from commitlog.client import CommitLog
+from commitlog.client.outcomes.archive import check_there
 from commitlog.domain.again.verifying import (
     Entities,
     Finding,
@@ -107,8 +108,11 @@ def verify(
         on_step: called before each step with what is done now, how many steps are done, and of how many.
 
     Raises:
+        ConfigurationError: there is no archive.
         LogUnavailableError: no broker has answered.
     """
+    if archive is not None:
+        check_there(archive)
     to_log = connect() if log is None else log
     looked_at = raw_records(spark, to_log, archive).mapInArrow(_look, _LOOKED_AT).cache()
     try:
