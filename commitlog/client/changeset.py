@@ -126,6 +126,7 @@ class Changeset(TablesInSight):
             change = self._changes[at]
             assert isinstance(change, m.AlterTable)
             self._changes[at] = change.replace(alterations=(*change.alterations, step))
+            self._types.clear()
 
         return TableAlteration(take)
 

@@ -333,9 +333,11 @@ def test_rows_when_many_have_times_then_the_table_is_made_out_once_for_all_of_th
         for each in range(100):
             tx.insert_row(table, {"id": each, "at": datetime(2026, 1, 2)})
         assert len(asked) == 1
-        tx.alter(table).add_column("seen", "timestamptz")
-        with pytest.raises(InvalidRequestError, match="without a zone"):
-            tx.insert_row(table, {"id": 100, "seen": datetime(2026, 1, 2)})
+        alteration = tx.alter(table)
+        for column in ("seen", "left"):
+            alteration.add_column(column, "timestamptz")
+            with pytest.raises(InvalidRequestError, match="without a zone"):
+                tx.insert_row(table, {"id": 100, column: datetime(2026, 1, 2)})
     assert ids(log, table) == list(range(100))
 
 
