@@ -307,6 +307,13 @@ def test_row_when_its_time_is_a_whole_number_of_numpys_then_one_of_pythons_is_se
     assert type(change.row_time_us) is int
 
 
+def test_snapshot_when_it_is_a_whole_number_of_numpys_then_read_as_pythons(log: InMemoryCommitLog) -> None:
+    table, head = log.table("k"), log.head_snapshot_id()
+    given: Any = np.int64(head)
+    for read in (lambda at: table.scan(snapshot=at).count(), table.files, lambda at: table.diff(1, at), table.diff):
+        assert read(given) == read(head)
+
+
 def test_on_conflict_when_the_table_has_no_key_then_refused_with_a_word(log: InMemoryCommitLog) -> None:
     tx = log.transaction()
     with pytest.raises(InvalidChangeError, match="no primary key"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from numbers import Integral
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from commitlog.client.arguments import checked_count, shown
@@ -51,17 +52,18 @@ def snapshot_of(
     if isinstance(snapshot, str | date):
         return newest_at(log.contents(), what, as_moment(what, snapshot, "an id, a datetime"))
     if snapshot is not None:
-        if checked_count(what, snapshot) > head:
+        snapshot_id = checked_count(what, snapshot)
+        if snapshot_id > head:
             # With the setting staleness_ms the head may be an older one.
             log.wait_for_snapshot()
-        log.contents().check_snapshot(snapshot)
-        return snapshot
+        log.contents().check_snapshot(snapshot_id)
+        return snapshot_id
     return head if timestamp is None else newest_at(log.contents(), "timestamp", as_moment("timestamp", timestamp))
 
 
 def snapshot_named(log: ReadLog, what: str, given: SnapshotGiven) -> int:
     """The snapshot that an id or a moment names, where one has to be named; errors as of ``snapshot_of``."""
-    if not isinstance(given, int | str | date):
+    if not isinstance(given, Integral | str | date):
         raise InvalidRequestError(f"{what} must be a snapshot's id or a moment, not {shown(given)}")
     return snapshot_of(log, given, what=what)
 
