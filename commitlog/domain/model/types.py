@@ -380,7 +380,7 @@ def _json(value: RowValue, _: ColumnType) -> RowValue:
             found = _FROM_JSON.decode(value)
             # How deep it can be read at all depends on who reads it: what commits here may be too deep for a reader.
             if is_nested_deeper(found, NESTING_MAX):
-                raise RecursionError
+                raise ValueError
             if "\\u" in value:
                 # Which may say half a letter.
                 _TO_JSON.encode(found).encode()
