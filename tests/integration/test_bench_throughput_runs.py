@@ -11,7 +11,7 @@ from commitlog.ops.bench.throughput import run_bench
 
 @pytest.mark.nightly
 def test_bench_when_run_then_every_figure_is_there(settings: Settings) -> None:
-    result = run_bench(settings, proposals=2_000)
+    result = run_bench(settings, proposals=2_000, warm_up_s=1)
     assert [rates.columns for rates in result.rates] == [0, COLUMNS]
     for rates in result.rates:
         assert min(getattr(rates, name) for name in type(rates).__slots__ if name != "columns") > 0

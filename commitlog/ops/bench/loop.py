@@ -25,11 +25,10 @@ from commitlog.ops.bench.cpu import jvm_thread_names
 from commitlog.ops.bench.goals import Goal
 from commitlog.ops.bench.metering import Meter, Part
 from commitlog.ops.bench.servers import Say, own_servers, server_process, service_process
-from commitlog.ops.bench.teams import BROKER, LoopRates, Team, median_rates, run_team, table_names
+from commitlog.ops.bench.teams import BROKER, WARM_UP_S, LoopRates, Team, median_rates, run_team, table_names
 from commitlog.ops.bench.turns import COLUMNS, GATEWAY, STOCK, StockLake
 from commitlog.ops.service.gateway import awaited_gateway, through_gateway
 
-WARM_UP_S = 30.0
 WARM_UP = Team("append", "own", writers=8, processes=8)
 IDLE_S = 10.0
 SETTLE_S = 2.0

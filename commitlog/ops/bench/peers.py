@@ -13,11 +13,11 @@ from itertools import product
 
 from commitlog import compiled
 from commitlog.config import Settings
-from commitlog.ops.bench.loop import TABLES, WARM_UP_S, LoopServers
+from commitlog.ops.bench.loop import TABLES, LoopServers
 from commitlog.ops.bench.peer_turns import DeltaLake, IcebergLake
 from commitlog.ops.bench.peers_picture import Curve, Point
 from commitlog.ops.bench.servers import Say, own_servers
-from commitlog.ops.bench.teams import LoopRates, Team, median_rates, table_names
+from commitlog.ops.bench.teams import WARM_UP_S, LoopRates, Team, median_rates, table_names
 from commitlog.ops.bench.turns import DELTA, ICEBERG, STOCK, StockLake
 
 OURS = "append"

@@ -24,6 +24,9 @@ WRITER_MODULE = "commitlog.ops.bench.loop_writer"
 CLIENT = "client"
 BROKER = "broker"
 
+WARM_UP_S = 30.0
+"""So long a young JVM takes as much time to compile as to answer; writers loop, and nothing counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Team:

@@ -39,12 +39,14 @@ from commitlog.ops.bench.goals import Goal
 from commitlog.ops.bench.latency import PER_SECOND, Latency, measure_latency
 from commitlog.ops.bench.metering import Meter
 from commitlog.ops.bench.servers import Say, own_servers, service_process
-from commitlog.ops.bench.teams import Team, run_team, table_names
+from commitlog.ops.bench.teams import WARM_UP_S, Team, run_team, table_name, table_names
+from commitlog.ops.bench.turns import COLUMNS as WRITERS_COLUMNS
 from commitlog.ops.bench.turns import STOCK, StockLake
 from commitlog.ops.service.supervisor import COMMITLOG
 
 POLL_S = 0.02
 SILENT_S_MAX = 60.0
+WARM_UP = Team("append", "one", writers=8, processes=8)
 WARM_UP_PROPOSALS = 20_000
 WARM_UP_CALL = 100
 ONE_AT_A_TIME = 500
@@ -180,19 +182,27 @@ def _goals_of_latency(latency: Latency) -> Iterator[Goal]:
         yield Goal.at_most(f"publish to visible {how}: p99 ms", latency.visible_p99_ms, p99_max)
 
 
-def run_bench(settings: Settings, *, proposals: int, repetitions: int = 1, say: Say = lambda line: None) -> BenchResult:
+def run_bench(
+    settings: Settings,
+    *,
+    proposals: int,
+    repetitions: int = 1,
+    warm_up_s: float = WARM_UP_S,
+    say: Say = lambda line: None,
+) -> BenchResult:
     """Measure in a home of its own, which is removed afterwards.
 
     Args:
         settings: Java and the jar cache are taken from it.
         proposals: how many in each backlog.
         repetitions: of everything but the rebuild, by turns.
+        warm_up_s: how long writers loop before anything counts.
         say: is told what is being done.
     """
     load_before = round(os.getloadavg()[0], 2)
     with own_servers(settings, say) as own, closing(Catalog(own.database_url)) as catalog:
         bench = _Bench(own, say, catalog)
-        bench.warm_up()
+        bench.warm_up(warm_up_s)
         rounds = []
         for number in range(repetitions):
             say(f"repetition {number + 1} of {repetitions}")
@@ -243,13 +253,17 @@ class _Bench:
         self._stock = StockLake.create(own, table_names(1))
         self._copies = 0
 
-    def warm_up(self) -> None:
+    def warm_up(self, seconds: float) -> None:
         """Make the tables, and let the broker compile what it will run."""
-        self._say(f"the tables, and {WARM_UP_PROPOSALS:,} proposals to warm the broker up")
+        self._say(
+            f"the tables; {WARM_UP} writers warm the broker up, {seconds:.0f} s, and {WARM_UP_PROPOSALS:,} proposals"
+        )
         with self._service("sequencer"), self._service("projector"):
             with CommitLog.connect(settings=self._own) as log, log.transaction() as tx:
                 for number in range(TABLES):
                     tx.create_table(f"t{number}", {f"c{column}": "int64" for column in range(COLUMNS)})
+                tx.create_table(table_name(WARM_UP.tables, 0), dict.fromkeys(WRITERS_COLUMNS, "int64"))
+            run_team(self._own, WARM_UP, seconds, Meter({}))
             last = self._answered()
             publish_all(self._own, make_backlog(self._own, WARM_UP_PROPOSALS, COLUMNS))
             self._wait_visible(last, WARM_UP_PROPOSALS)
