@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeVar
 from confluent_kafka import TopicPartition
 
 from commitlog.config import Settings
-from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError
+from commitlog.errors import LogLossError, MalformedRecordError
 from commitlog.log.codec import Heartbeat, Receipts, decode_heartbeat, decode_receipts
 from commitlog.log.connection import assign, end_offsets, first_offsets, make_consumer
+from commitlog.log.reading import Patience
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed
 
@@ -111,15 +112,13 @@ def last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
     consumer = make_consumer(settings, fetch_wait_max_ms=10)
     try:
         assign(settings, consumer, [TopicPartition(topic, number, ends[number] - 1) for number in waiting])
-        deadline = settings.machine.now_s() + READ_TIMEOUT_S
+        patience = Patience(settings, READ_TIMEOUT_S, f"the last messages of {topic} cannot be read")
         while waiting:
             for message in consumer.consume(1, POLL_S):
                 if consumed(message.error(), settings.bootstrap_servers, topic) is Consumed.RECORD:
                     waiting.discard(message.partition() or 0)
                     values.append(message.value() or b"")
-            if settings.machine.now_s() > deadline:
-                detail = f"the last messages of {topic} cannot be read"
-                raise LogUnavailableError(settings.bootstrap_servers, detail=detail)
+            patience.check()
     finally:
         consumer.close()
     return values

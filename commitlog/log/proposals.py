@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import Position
-from commitlog.errors import LogLossError, LogUnavailableError
+from commitlog.errors import LogLossError
 from commitlog.log.batches import Incoming
 from commitlog.log.connection import assign, end_offsets, make_consumer
 from commitlog.log.deafness import DEAF, Hearing
-from commitlog.log.reading import take
+from commitlog.log.reading import Patience, take
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed, in_words
@@ -139,8 +139,8 @@ def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[In
 
 
 def _read_one(settings: Settings, consumer: Consumer, topic: str, position: Position) -> Incoming:
-    deadline = settings.machine.now_s() + READ_TIMEOUT_S
-    while settings.machine.now_s() < deadline:
+    patience = Patience(settings, READ_TIMEOUT_S, f"proposal {position} cannot be read")
+    while True:
         for message in consumer.consume(1, POLL_S):
             kind = consumed(message.error(), settings.bootstrap_servers, topic)
             if kind is Consumed.WAIT:
@@ -148,4 +148,4 @@ def _read_one(settings: Settings, consumer: Consumer, topic: str, position: Posi
             if kind is Consumed.GONE or message.offset() != position.offset:
                 raise LogLossError(f"proposal {position} is gone before it was told what became of it")
             return Incoming(position.partition, position.offset, message.key(), message.value())
-    raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(READ_TIMEOUT_S * 1000))
+        patience.check()

@@ -167,6 +167,32 @@ class TopicReader:
             self.move(partition, at)
 
 
+class Patience:
+    """How long a reader waits for a broker from which nothing comes; what its caller does with what came does not count.
+
+    Args:
+        settings: where Kafka is.
+        silent_s_max: after so much silence it is given up.
+        missed: what did not come, in words.
+    """
+
+    def __init__(self, settings: Settings, silent_s_max: float, missed: str) -> None:
+        self._settings = settings
+        self._silent_s_max = silent_s_max
+        self._missed = missed
+        self._since_s = settings.machine.now_s()
+
+    def renew(self) -> None:
+        """Something came, and was dealt with."""
+        self._since_s = self._settings.machine.now_s()
+
+    def check(self) -> None:
+        """Nothing came; LogUnavailableError when that has lasted for too long."""
+        if self._settings.machine.now_s() - self._since_s > self._silent_s_max:
+            waited_ms = int(self._silent_s_max * 1000)
+            raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms, detail=self._missed)
+
+
 def take(consumer: Consumer, records_max: int, timeout_s: float, *, wanted: int = 1) -> list[Message]:
     """What a consumer has, as soon as ``wanted`` are there, or the time is over; it waits for all that it is asked for."""
     messages = consumer.consume(wanted, max(timeout_s, WAIT_S_MIN) if timeout_s > 0 else 0)
@@ -207,21 +233,22 @@ def read_through(
     unread = {at for at, start in starts.items() if start < ends[at]}
     if not unread:
         return
-    reader, heard_at = TopicReader(settings, topic, {at: starts[at] for at in unread}), settings.machine.now_s()
+    reader = TopicReader(settings, topic, {at: starts[at] for at in unread})
+    patience = Patience(settings, SILENT_S_MAX, f"{topic} cannot be read")
     try:
         while unread:
-            for message in _read_on(reader, skips_trimmed=skips_trimmed):
+            messages = _read_on(reader, skips_trimmed=skips_trimmed)
+            if not messages:
+                patience.check()
+            for message in messages:
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None
                 assert offset is not None
-                heard_at = settings.machine.now_s()
                 if offset < ends[partition]:
                     yield partition, message.value()
+                patience.renew()
             # The last offsets may hold nothing that anybody is given.
             unread = {at for at in unread if reader.next_offsets[at] < ends[at] and not reader.is_at_end(at)}
-            if settings.machine.now_s() - heard_at > SILENT_S_MAX:
-                waited_ms, detail = int(SILENT_S_MAX * 1000), f"{topic} cannot be read"
-                raise LogUnavailableError(settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
     finally:
         reader.close()
 

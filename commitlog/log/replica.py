@@ -16,16 +16,11 @@ from commitlog.domain.deciding.answers import receipt_for
 from commitlog.domain.model import Genesis, Outcome, Receipt
 from commitlog.domain.state.index import SequencerState, new_state
 from commitlog.domain.state.replaying import replay
-from commitlog.errors import (
-    ConfigurationError,
-    LogIntegrityError,
-    LogLossError,
-    LogUnavailableError,
-    ResultsTrimmedError,
-)
+from commitlog.errors import ConfigurationError, LogIntegrityError, LogLossError, ResultsTrimmedError
 from commitlog.log.batches import goes_to_dead_letters
 from commitlog.log.chain import ChainState, Skip
 from commitlog.log.genesis import read_genesis
+from commitlog.log.reading import Patience
 from commitlog.log.results import (
     END_TIMEOUT_S,
     POLL_TIMEOUT_S,
@@ -139,14 +134,12 @@ class Replica:
         Raises:
             LogUnavailableError: it did not come.
         """
-        deadline = self._settings.machine.now_s() + END_TIMEOUT_S
+        patience = Patience(self._settings, END_TIMEOUT_S, f"outcome {seq} of {self._settings.log} was not reached")
         while (left := seq - self._replayed_seq) > 0:
             if self._replay(self._reader.read(records_max=min(left, READ_RECORDS_MAX))):
-                deadline = self._settings.machine.now_s() + END_TIMEOUT_S
-            elif self._settings.machine.now_s() > deadline:
-                detail = f"outcome {seq} of {self._settings.log} was not reached"
-                servers = self._settings.bootstrap_servers
-                raise LogUnavailableError(servers, waited_ms=int(END_TIMEOUT_S * 1000), detail=detail)
+                patience.renew()
+            else:
+                patience.check()
 
     @property
     def _replayed_seq(self) -> int:

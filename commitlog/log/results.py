@@ -19,7 +19,6 @@ from commitlog.domain.model.record import Record
 from commitlog.errors import (
     LogIntegrityError,
     LogLossError,
-    LogUnavailableError,
     MalformedRecordError,
     RulesVersionError,
 )
@@ -27,7 +26,7 @@ from commitlog.log.chain import Accepted, Chain, ChainState, Skip
 from commitlog.log.chain import LogPosition as LogPosition
 from commitlog.log.codec import OutcomeHead, OutcomeRecord, Takeover, decode_record, hash_record
 from commitlog.log.connection import end_offset, first_offsets
-from commitlog.log.reading import TopicLossError, TopicReader
+from commitlog.log.reading import Patience, TopicLossError, TopicReader
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import begins_at as begins_at
 from commitlog.log.trims import check_beginning
@@ -188,17 +187,13 @@ class ResultsReader:
         Raises:
             LogUnavailableError: nothing has come for long.
         """
-        deadline = self._settings.machine.now_s() + END_TIMEOUT_S
-        while self.next_offset < end:
-            before = self.next_offset
-            records = self.read(records_max=records_max)
+        patience = Patience(self._settings, END_TIMEOUT_S, f"offset {end} of {self._topic} was not reached")
+        while (before := self.next_offset) < end:
+            yield self.read(records_max=records_max)
             if self.next_offset > before:
-                deadline = self._settings.machine.now_s() + END_TIMEOUT_S
-            elif self._settings.machine.now_s() > deadline:
-                detail = f"offset {end} of {self._topic} was not reached"
-                servers = self._settings.bootstrap_servers
-                raise LogUnavailableError(servers, waited_ms=int(END_TIMEOUT_S * 1000), detail=detail)
-            yield records
+                patience.renew()
+            else:
+                patience.check()
 
     def read_to_end(self, *, records_max: int = READ_RECORDS_MAX) -> Iterator[list[ResultRecord]]:
         """All that the log held when this was called.
@@ -242,11 +237,10 @@ class ResultsReader:
 
     def _check_start(self, after: LogPosition) -> None:
         """Reads the record at the position again, which also moves on to the one after it."""
-        deadline = self._settings.machine.now_s() + END_TIMEOUT_S
+        missed = f"offset {after.results_offset} of {self._topic} was not read"
+        patience = Patience(self._settings, END_TIMEOUT_S, missed)
         while not (messages := self._reader.read(1, POLL_TIMEOUT_S)):
-            if self._settings.machine.now_s() > deadline:
-                waited_ms = int(END_TIMEOUT_S * 1000)
-                raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms)
+            patience.check()
         raw = messages[0].value()
         if messages[0].offset() != after.results_offset or raw is None or hash_record(raw) != after.hash:
             raise LogIntegrityError(
@@ -331,18 +325,20 @@ def read_range(settings: Settings, start: int, end: int) -> Iterator[tuple[int, 
 
 def read_messages(settings: Settings, start: int, end: int) -> Iterator[Message]:
     """The same with all that a message has beside its value; raises as `read_range`."""
-    reader = TopicReader(settings, topics_of(settings.log).results, {0: start})
+    topic = topics_of(settings.log).results
+    reader = TopicReader(settings, topic, {0: start})
+    patience = Patience(settings, END_TIMEOUT_S, f"offset {end} of {topic} was not reached")
     try:
-        deadline = settings.machine.now_s() + END_TIMEOUT_S
         while reader.next_offsets[0] < end:
-            for message in reader.read(READ_RECORDS_MAX, POLL_TIMEOUT_S):
+            messages = reader.read(READ_RECORDS_MAX, POLL_TIMEOUT_S)
+            if not messages:
+                patience.check()
+            for message in messages:
                 offset = message.offset()
                 assert offset is not None
                 if offset < end:
                     yield message
-                deadline = settings.machine.now_s() + END_TIMEOUT_S
-            if settings.machine.now_s() > deadline:
-                raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(END_TIMEOUT_S * 1000))
+                patience.renew()
     finally:
         reader.close()
 
