@@ -25,7 +25,7 @@ from commitlog.log.replica import Replica
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.sequencer import Phase, Sequencer
 
-DEADLINE_S = 60.0
+DEADLINE_S = 90.0
 
 RUN_SEQUENCER = """
 import logging, signal, sys, threading

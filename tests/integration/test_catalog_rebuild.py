@@ -15,9 +15,10 @@ import psycopg
 import pytest
 from catalog_shape import shape
 from click.testing import CliRunner
+from log_running import wait_until
 from psycopg import errors
 from test_catalog_history import contents
-from test_projector import applied_head, projecting, running, sequencing, until
+from test_projector import applied_head, projecting, running, sequencing
 
 from commitlog.catalog import rebuild as rebuild_module
 from commitlog.catalog import together
@@ -115,7 +116,7 @@ def reading(settings: Settings) -> Iterator[list[int]]:
                 seen.append(count)
 
     with running(read):
-        until("a first answer", lambda: bool(seen))
+        wait_until(lambda: bool(seen), "a first answer")
         yield seen
     assert seen == sorted(seen)
 
@@ -124,7 +125,7 @@ def test_rebuild_while_everything_runs_then_equal_and_projector_and_readers_go_o
     url = settings.database_url
     with writing(settings) as writer, running(projecting(replace(settings, projector_outcomes_max=3))):
         writer.commit(3)
-        until("the catalog's head", lambda: applied_head(url) == writer.head)
+        wait_until(lambda: applied_head(url) == writer.head, "the catalog's head")
         live, made_of, oid = rows_of(url), shape(url), catalog_oid(url)
         rebuild(settings).run()
         assert rows_of(url) == live
@@ -133,8 +134,8 @@ def test_rebuild_while_everything_runs_then_equal_and_projector_and_readers_go_o
         with reading(settings) as seen:
             with running(lambda stop: _rebuild_again_and_again(settings, stop)):
                 writer.commit(8)
-            until("the catalog's head", lambda: applied_head(url) == writer.head)
-            until("the last row", lambda: seen[-1] == writer.rows)
+            wait_until(lambda: applied_head(url) == writer.head, "the catalog's head")
+            wait_until(lambda: seen[-1] == writer.rows, "the last row")
         live, made_of = rows_of(url), shape(url)
     rebuild(settings).run()
     assert rows_of(url) == live
@@ -153,7 +154,7 @@ def test_rebuild_when_interrupted_then_goes_on_where_it_was(
     monkeypatch.setattr(rebuild_module, "NEAR_RECORDS", 0)
     with writing(settings) as writer, running(projecting(settings)):
         writer.commit(4)
-        until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+        wait_until(lambda: applied_head(settings.database_url) == writer.head, "the catalog's head")
     live = rows_of(settings.database_url)
 
     def stop_after(seq: int) -> list[int]:
@@ -216,7 +217,7 @@ def test_rebuild_when_another_one_runs_then_says_so_and_when_that_ends_in_time_t
             rebuild(settings).run()
         monkeypatch.setattr(rebuild_module, "ENDED_TIMEOUT_S", 60)
         rebuilding = pool.submit(rebuild(settings).run)
-        until("the rebuild to try", lambda: one(settings.database_url, trying) > 0)
+        wait_until(lambda: one(settings.database_url, trying) > 0, "the rebuild to try")
         other.close()
         assert rebuilding.result() == 0
 
@@ -238,7 +239,7 @@ def test_rebuild_when_the_live_catalog_is_damaged_then_all_is_well_and_the_proje
             writer.commit(1)
             rebuild(settings).run()
             writer.commit(2)
-            until("the catalog's head", lambda: applied_head(url) == writer.head)
+            wait_until(lambda: applied_head(url) == writer.head, "the catalog's head")
     found = rows_of(url)
     rebuild(settings).run()
     assert rows_of(url) == found
@@ -312,7 +313,7 @@ def test_rebuild_then_a_stock_client_is_refused_as_before(settings: Settings) ->
 def test_rebuild_command_then_tells_how_far_it_is(settings: Settings) -> None:
     with writing(settings) as writer, running(projecting(settings)):
         writer.commit(1)
-        until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+        wait_until(lambda: applied_head(settings.database_url) == writer.head, "the catalog's head")
     done = CliRunner(env=settings.environment()).invoke(cli, ["catalog", "rebuild"], catch_exceptions=False)
     assert done.exit_code == 0
     assert "rebuilt up to outcome 4" in done.output

@@ -456,9 +456,7 @@ def test_process_when_asked_to_end_then_ends_well(settings: Settings, command: s
     run_json(settings, "init")
     with (tmp_path / "log").open("wb") as output:
         process = subprocess.Popen([*MAIN, command], env=settings.environment(), stderr=output)
-    deadline = time.monotonic() + DEADLINE_S
-    while not handles_sigterm(process):
-        assert time.monotonic() < deadline
+    wait_until(lambda: handles_sigterm(process), "it to heed SIGTERM")
     process.terminate()
     assert process.wait(DEADLINE_S) == 0
 

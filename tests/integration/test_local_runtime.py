@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ import psycopg
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from log_running import wait_until
 
 from commitlog.catalog.guard import READER_ROLE
 from commitlog.config import RUN_FILE, Settings
@@ -87,23 +87,16 @@ def start_up(home: Settings) -> Iterator[StartUp]:
                 [sys.executable, "-c", UP], env=reached.environment(), stdout=output, stderr=subprocess.STDOUT
             )
         started.append(process)
-        wait_for(lambda: "ready after" in log_file.read_text() or process.poll() is not None)
+        wait_until(lambda: "ready after" in log_file.read_text() or process.poll() is not None, "it to begin")
         assert process.poll() is None, log_file.read_text()
         # Until its second run one of the services comes and goes.
-        wait_for(lambda: [each["starts"] for each in status(reached).services] == [1, 2])
+        wait_until(lambda: [each["starts"] for each in status(reached).services] == [1, 2], "its services to stay")
         return process
 
     yield start
     down(home, say=lambda line: None)
     for process in started:
         process.wait(DEADLINE_S)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.05)
 
 
 def service_pids(home: Settings) -> dict[str, int]:
@@ -203,9 +196,12 @@ def test_up_when_a_server_or_service_dies_then_starts_it_again_at_the_same_addre
     for child in psutil.Process(process.pid).children():
         child.kill()
 
-    wait_for(lambda: not (status(home).kafka_answers and status(home).postgres_answers))
-    wait_for(lambda: bool(status(home).kafka_answers and status(home).postgres_answers))
-    wait_for(lambda: service_pids(home).keys() == services.keys() and not dead & set(service_pids(home).values()))
+    wait_until(lambda: not (status(home).kafka_answers and status(home).postgres_answers), "its servers to be gone")
+    wait_until(lambda: bool(status(home).kafka_answers and status(home).postgres_answers), "them to be back")
+    wait_until(
+        lambda: service_pids(home).keys() == services.keys() and not dead & set(service_pids(home).values()),
+        "its services to be back",
+    )
 
     after = status(home)
     assert (after.bootstrap_servers, after.database_url) == (before.bootstrap_servers, before.database_url)
@@ -220,12 +216,13 @@ def test_up_when_its_disk_takes_nothing_more_then_goes_on_and_tells_what_runs_as
     in_the_way = home.home / f"{RUN_FILE}.unfinished"
     in_the_way.mkdir()
     os.kill(before["steady"], signal.SIGKILL)
-    wait_for(
-        lambda: len(find_processes(lambda each: each.ppid() == process.pid)) == 4 and not is_alive(before["steady"])
+    wait_until(
+        lambda: len(find_processes(lambda each: each.ppid() == process.pid)) == 4 and not is_alive(before["steady"]),
+        "another one in its place",
     )
     assert service_pids(home) == before
     in_the_way.rmdir()
-    wait_for(lambda: service_pids(home)["steady"] != before["steady"])
+    wait_until(lambda: service_pids(home)["steady"] != before["steady"], "it to be told of")
 
     def full(line: str) -> None:
         raise OSError(errno.ENOSPC, line)
@@ -264,7 +261,7 @@ def test_up_when_a_signal_meets_it_while_services_are_started_then_none_of_them_
     def services() -> list[psutil.Process]:
         return find_processes(lambda each: each.environ().get(SERVICE_MARKER) == str(home.home.resolve()))
 
-    wait_for(lambda: process.poll() is not None or bool(services()))
+    wait_until(lambda: process.poll() is not None or bool(services()), "a first service")
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert services() == []
@@ -290,7 +287,7 @@ def test_up_when_postgres_loses_its_data_then_makes_the_databases_and_the_reader
     (server,) = [each for each in psutil.Process(process.pid).children() if each.name() == "postgres"]
     shutil.rmtree(home.home / "postgres" / "data")
     server.kill()
-    wait_for(lambda: answers(url) and answers(reader_url(home)))
+    wait_until(lambda: answers(url) and answers(reader_url(home)), "PostgreSQL to be back")
     assert reader_of(home) == ("reader", True, False)
 
 
@@ -471,7 +468,7 @@ def test_server_when_it_is_killed_while_its_data_are_made_then_what_makes_them_i
         line = " ".join(process.cmdline())
         return maker in line and str(directory) in line
 
-    wait_for(lambda: bool(find_processes(is_maker)))
+    wait_until(lambda: bool(find_processes(is_maker)), "who makes it")
     starting.kill()
     starting.wait()
     assert stop_orphans(directory.parent)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from log_running import wait_until
 from psycopg import sql
 
 from commitlog.catalog.projector import Projector, Session
@@ -30,15 +31,6 @@ from commitlog.log.publisher import Publisher
 from commitlog.log.sequencer import Sequencer
 
 DEADLINE_S = 60.0
-
-
-def until(what: str, reached: Callable[[], bool]) -> None:
-    """Wait for a condition, with a deadline that fails the test."""
-    deadline = time.monotonic() + DEADLINE_S
-    waiter = threading.Event()
-    while not reached():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        waiter.wait(0.02)
 
 
 @contextmanager
@@ -131,7 +123,7 @@ def test_projector_then_the_catalog_follows_the_log(settings: Settings) -> None:
     init_log(settings)
     with serving(settings) as writer, running(projecting(settings)):
         writer.append(30)
-        until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+        wait_until(lambda: applied_head(settings.database_url) == writer.head, "the catalog's head")
     check_complete(settings.database_url, writer.head)
     Projector(settings, decode_statistics=decode_statistics).project_to_end()
     check_complete(settings.database_url, writer.head)
@@ -156,7 +148,7 @@ def test_catalog_when_several_make_it_at_the_same_moment_then_one_does_and_the_o
     with running(projecting(settings)), running(project_to_end) as one, running(project_to_end) as other:
         one.join(DEADLINE_S)
         other.join(DEADLINE_S)
-        until("the catalog to be there", lambda: applied_head(settings.database_url) == 0)
+        wait_until(lambda: applied_head(settings.database_url) == 0, "the catalog to be there")
 
 
 @pytest.mark.parametrize("limit", ["statement_timeout", "transaction_timeout", "idle_in_transaction_session_timeout"])
@@ -195,12 +187,12 @@ def test_projector_when_it_is_killed_in_the_middle_then_the_next_one_goes_on(set
             process.start()
             before = applied_head(settings.database_url)
             writer.append(15)
-            until("a part of the load", lambda before=before: applied_head(settings.database_url) > before)
+            wait_until(lambda before=before: applied_head(settings.database_url) > before, "a part of the load")
             assert process.pid is not None
             os.kill(process.pid, signal.SIGKILL)
             process.join(DEADLINE_S)
         with running(projecting(settings)):
-            until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+            wait_until(lambda: applied_head(settings.database_url) == writer.head, "the catalog's head")
     check_complete(settings.database_url, writer.head)
 
 
@@ -213,13 +205,13 @@ def test_projector_when_postgres_is_killed_then_it_waits_and_goes_on(settings: S
         own = replace(settings, database_url=url)
         with serving(own) as writer, running(projecting(own)):
             writer.append(10)
-            until("the first part", lambda: applied_head(url) > 3)
+            wait_until(lambda: applied_head(url) > 3, "the first part")
             os.kill(int((tmp_path / "pg" / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
             writer.append(10)
             server.stop()
             server = EmbeddedPostgres(tmp_path / "pg", port=urlsplit(url).port or 0)
             server.start()
-            until("the catalog's head", lambda: applied_head(url) == writer.head)
+            wait_until(lambda: applied_head(url) == writer.head, "the catalog's head")
             check_complete(url, writer.head)
     finally:
         server.stop()
@@ -229,11 +221,11 @@ def test_two_projectors_then_one_of_them_stops_and_says_why(settings: Settings) 
     init_log(settings)
     with serving(settings) as writer, running(projecting(settings)):
         writer.append(5)
-        until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+        wait_until(lambda: applied_head(settings.database_url) == writer.head, "the catalog's head")
         late = Projector(settings, decode_statistics=decode_statistics)
         with late.connect() as catalog, late.reader(catalog) as reader:
             writer.append(5)
-            until("the catalog's head", lambda: applied_head(settings.database_url) == writer.head)
+            wait_until(lambda: applied_head(settings.database_url) == writer.head, "the catalog's head")
             session = Session(late, catalog, reader)
             batches = [records for records in reader.read_to_end() if records]
             with pytest.raises(CatalogMismatchError, match="another projector"):

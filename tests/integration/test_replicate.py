@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from test_projector import running, sequencing, until
+from log_running import wait_until
+from test_projector import running, sequencing
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
@@ -107,10 +108,10 @@ def test_replicate_when_a_link_is_killed_and_begun_again_then_nothing_is_lost_an
     following = subprocess.Popen((*link(profiles, "paris", None), "--service"), env=own)
     try:
         put(paris, 1, 2, 3, by="paris")
-        until("the table at the other site", lambda: bool(tokyo.tables()))
-        until("the first rows there", lambda: len(rows(tokyo)) == 3)
+        wait_until(lambda: bool(tokyo.tables()), "the table at the other site")
+        wait_until(lambda: len(rows(tokyo)) == 3, "the first rows there")
         settings = Settings.load(config_file=profiles, environment={}, profile="tokyo")
-        until("the link tells how far it is", lambda: any(each.lag == 0 for each in link_healths(settings)))
+        wait_until(lambda: any(each.lag == 0 for each in link_healths(settings)), "the link tells how far it is")
         [told] = link_healths(settings)
         assert (told.profile, told.progress.source, told.progress.target) == ("paris", "paris", "tokyo")
         put(paris, *range(4, 12), by="paris")
@@ -153,7 +154,7 @@ def test_replicate_when_tables_have_no_primary_key_then_both_sites_read_the_same
         (*link(profiles, "paris", None), "--service"), env={**os.environ, "COMMITLOG_PROFILE": "tokyo"}
     )
     try:
-        until("some of it is there", lambda: "main.f" in tokyo.tables() and bool(found(tokyo, "main.f")))
+        wait_until(lambda: "main.f" in tokyo.tables() and bool(found(tokyo, "main.f")), "some of it is there")
     finally:
         following.kill()
         following.wait()

@@ -10,13 +10,14 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from log_running import wait_until
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
@@ -171,13 +172,19 @@ def test_sites_when_links_brokers_and_sequencers_are_killed_then_hold_the_same_r
             name: stack.enter_context(CommitLog.connect(settings=own, writer_id=name))
             for name, own in running.settings.items()
         }
-        until("all sequencers serve", lambda: all(name_node(log, name) for name, log in logs.items()))
+        wait_until(
+            lambda: all(name_node(log, name) for name, log in logs.items()), "all sequencers serve", deadline_s=UNTIL_S
+        )
         with logs["paris"].transaction() as tx:
             tx.create_table(
                 "main.k", {"id": "int64", "v": "varchar", "w": "varchar"}, primary_key=["id"], unique=[["w"]]
             )
             tx.create_table("main.f", {"id": "int64", "v": "varchar"})
-        until("the tables at all sites", lambda: all("main.f" in log.tables() for log in logs.values()))
+        wait_until(
+            lambda: all("main.f" in log.tables() for log in logs.values()),
+            "the tables at all sites",
+            deadline_s=UNTIL_S,
+        )
         deadline = time.monotonic() + ROUNDS_MAX_S
         targets = [*running.names(), *(f"{site} broker" for site in running.sites)]
         for number in range(KILLS):
@@ -189,9 +196,9 @@ def test_sites_when_links_brokers_and_sequencers_are_killed_then_hold_the_same_r
             running.kill(chance.choice(targets))
             if time.monotonic() > deadline:
                 break
-        until("each site ends", lambda: all(end(log) for log in logs.values()))
+        wait_until(lambda: all(end(log) for log in logs.values()), "each site ends", deadline_s=UNTIL_S)
         last = {name: last_made(log) for name, log in logs.items()}
-        until("each site has what the others made", lambda: has_all(logs, last))
+        wait_until(lambda: has_all(logs, last), "each site has what the others made", deadline_s=UNTIL_S)
         first, *others = logs.values()
         appended = [(row["id"], row["v"]) for row in rows(first, "main.f")]
         assert len(set(appended)) == len(appended) > 0
@@ -236,11 +243,3 @@ def last_made(log: CommitLog) -> int:
     [entry] = log.history(1, table=f"main.last_of_{log.writer_id}")
     assert entry.snapshot_id is not None
     return entry.snapshot_id
-
-
-def until(what: str, reached: Callable[[], bool]) -> None:
-    """Wait for a condition; what is away meanwhile is waited for."""
-    deadline, waiter = time.monotonic() + UNTIL_S, threading.Event()
-    while not reached():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        waiter.wait(0.2)

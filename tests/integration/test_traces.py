@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from log_running import wait_until
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-from test_watched import running, wait_until
+from test_watched import running
 
 from commitlog import CommitLog
 from commitlog.catalog.projector import Projector
@@ -70,7 +71,7 @@ def test_transaction_when_all_trace_then_one_way_from_its_beginning_until_it_is_
         with pytest.raises(ProposalRejectedError), log.transaction() as tx:
             tx.drop_table("seen.missing")
         log.submit_async(log.transaction(base_snapshot_id=1)).result(60)
-        wait_until(lambda: len(spans_of(exporter).get("visible", [])) == 3)
+        wait_until(lambda: len(spans_of(exporter).get("visible", [])) == 3, "all to be visible")
     found = spans_of(exporter)
     [transaction, refused], submits, decides, visibles = (
         found["transaction"],

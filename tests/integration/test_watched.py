@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from log_running import wait_until
 
 from commitlog import CommitLog
 from commitlog.catalog.projector import Projector
@@ -37,13 +37,6 @@ def running(run: Callable[[threading.Event], object]) -> Iterator[None]:
             done.result(DEADLINE_S)
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def problem_of(one: WatchedSequencer | WatchedProjector) -> str | None:
     one.lag.look()
     return one.problem()
@@ -63,27 +56,27 @@ def test_services_when_one_is_stuck_then_it_alone_is_not_ready(
         running(projector.run),
         CommitLog.connect(settings=settings) as log,
     ):
-        wait_until(lambda: problem_of(sequencing) is None and problem_of(projecting) is None)
+        wait_until(lambda: problem_of(sequencing) is None and problem_of(projecting) is None, "both to be well")
         with log.transaction() as tx:
             tx.create_schema("seen")
         log.wait_for_snapshot(1)
         # Readers see it a moment before the projector notes that they do.
-        wait_until(lambda: projector.status.visible.count > 0)
-        wait_until(lambda: problem_of(sequencing) is None and problem_of(projecting) is None)
+        wait_until(lambda: projector.status.visible.count > 0, "the projector to note it")
+        wait_until(lambda: problem_of(sequencing) is None and problem_of(projecting) is None, "both to be well")
         assert (sequencing.lag.records, projecting.lag.records) == (0, 0)
 
         with psycopg.connect(settings.database_url) as connection:
             connection.execute("LOCK TABLE commitlog.applied")
             with log.transaction(base_snapshot_id=1) as tx:
                 tx.create_schema("unseen")
-            wait_until(lambda: "readers do not see what was decided" in str(problem_of(projecting)))
+            wait_until(lambda: "readers do not see what was decided" in str(problem_of(projecting)), "it to be stuck")
             assert projecting.lag.records == 1
             assert problem_of(sequencing) is None
-        wait_until(lambda: problem_of(projecting) is None)
+        wait_until(lambda: problem_of(projecting) is None, "it to go on")
         log.wait_for_snapshot(2)
     again = Projector(settings, decode_statistics=decode_statistics)
     with running(again.run):
-        wait_until(lambda: problem_of(WatchedProjector(settings, again)) is None)
+        wait_until(lambda: problem_of(WatchedProjector(settings, again)) is None, "the next one to be well")
     assert again.status.applied_seq == 2
 
 
@@ -96,7 +89,7 @@ def test_checkpointer_when_it_has_begun_then_tells_what_it_has_replayed(settings
         running(lambda stop: run_checkpointer(settings, stop=stop, on_made=checkpointing.is_made)),
         CommitLog.connect(settings=settings) as log,
     ):
-        wait_until(lambda: checkpointing.problem() is None)
+        wait_until(lambda: checkpointing.problem() is None, "the checkpointer to be well")
         checkpointer = checkpointing.checkpointer
         assert checkpointer is not None
 
@@ -106,5 +99,5 @@ def test_checkpointer_when_it_has_begun_then_tells_what_it_has_replayed(settings
                 tx.create_schema(f"s{uuid.uuid4().hex}")
             return checkpointer.replayed_seq > 0
 
-        wait_until(has_replayed)
+        wait_until(has_replayed, "it to replay")
         assert checkpointer.saved_seq == 0
