@@ -69,6 +69,22 @@ def current_schema(conn: Connection) -> str:
     return str(name)
 
 
+def wait_for_database(settings: Settings, timeout_s: float) -> None:
+    """Wait until PostgreSQL answers; raise CatalogUnavailableError when it does not in time."""
+    url = catalog_url(settings)
+    deadline = settings.machine.now_s() + timeout_s
+    while True:
+        try:
+            connect(url, timeout_s=2).close()
+            return
+        except CatalogUnavailableError as error:
+            if settings.machine.now_s() > deadline:
+                raise CatalogUnavailableError(
+                    error.address, waited_ms=int(timeout_s * 1000), detail=error.detail
+                ) from error
+            settings.machine.sleep(0.1)
+
+
 @contextmanager
 def told_plainly(database_url: str) -> Iterator[None]:
     """Raise CatalogUnavailableError or CatalogRefusedError for what psycopg raises in the block."""

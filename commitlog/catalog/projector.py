@@ -16,28 +16,26 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
 import psycopg
 
-from commitlog.catalog.connecting import catalog_url, connect, is_too_much, is_weather, plain, told_plainly
+from commitlog.catalog.connecting import is_too_much, is_weather, plain, told_plainly
 from commitlog.catalog.pacing import Pace
 from commitlog.catalog.projecting.statistics import StatisticsDecoder
+from commitlog.catalog.projector_status import ProjectorStatus
 from commitlog.catalog.queries import PROJECTOR_NAME, STANDBY_NAME
 from commitlog.catalog.shares import shared_out
 from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected, meanwhile
 from commitlog.config import Settings
-from commitlog.domain.model import ChangeKind, ConflictKind, Genesis, Outcome, ResolutionAction, Verdict
+from commitlog.domain.model import ChangeKind, Genesis, Outcome, Verdict
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.read_ahead import ReadAhead
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader, results_end
-from commitlog.observing.durations import Durations
 from commitlog.observing.tracing import spans
 
 RETRY_S_MIN = 0.05
@@ -55,58 +53,7 @@ TURN_SILENT_S = 30.0
 LOSSES_MAX = 5
 """So often may the connection be lost at one outcome before that outcome is taken for the cause."""
 
-_MOVED = (ResolutionAction.HELD, ResolutionAction.RELEASED)
-_BETWEEN_SITES = (
-    ConflictKind.INSERT_INSERT,
-    ConflictKind.UPDATE_UPDATE,
-    ConflictKind.UPDATE_DELETE,
-    ConflictKind.UPDATE_KEY,
-    ConflictKind.DELETE_DELETE,
-    ConflictKind.UNIQUE,
-    ConflictKind.MULTIPLE_UNIQUE,
-    ConflictKind.FOREIGN_KEY,
-)
-
 _logger = logging.getLogger("commitlog.projector")
-
-
-@dataclass(slots=True)
-class ProjectorStatus:
-    """What a projector has done, for those who watch it.
-
-    Attributes:
-        applied_seq: the last outcome in the catalog; -1 before anything is known of it.
-        next_offset: the first record of the results that it has not heeded; 0 before it is known.
-        head_snapshot_id: the head that readers see.
-        batches: SQL transactions.
-        visible: by the clocks, from the decision of each batch's first outcome until it was visible.
-        restarts: how often it began again.
-        is_standby: whether it waits for its turn.
-        site_conflicts: rows that several sites had written, and one stands, by kind.
-        rows_moved: those that were held back, and those that stood after all or were given up.
-
-    Kinds and actions are counted from 0 on: of a counter that first is there with its first count, nobody sees that one rise.
-    """
-
-    applied_seq: int = -1
-    next_offset: int = 0
-    head_snapshot_id: int = 0
-    batches: int = 0
-    visible: Durations = field(default_factory=Durations)
-    restarts: int = 0
-    is_standby: bool = False
-    site_conflicts: Counter[ConflictKind] = field(default_factory=lambda: Counter(dict.fromkeys(_BETWEEN_SITES, 0)))
-    rows_moved: Counter[ResolutionAction] = field(default_factory=lambda: Counter(dict.fromkeys(_MOVED, 0)))
-
-    def note_sites(self, outcomes: Iterable[Outcome]) -> None:
-        """Count what became of rows that several sites had written."""
-        for outcome in outcomes:
-            is_brought = outcome.proposal is not None and outcome.proposal.replicated is not None
-            for told in outcome.resolutions:
-                if told.action in _MOVED:
-                    self.rows_moved[told.action] += 1
-                if is_brought and told.action is not ResolutionAction.RELEASED:
-                    self.site_conflicts[told.kind] += 1
 
 
 class _CatalogReplaced(Exception):  # noqa: N818
@@ -496,19 +443,3 @@ def _projection_error(record: ResultRecord, detail: str) -> ProjectionError:
         kinds = list(dict.fromkeys(change.kind.value for change in proposal.changes))
         words.append(f"by writer {outcome.writer_id!r}: {len(proposal.changes)} changes, {', '.join(kinds)}")
     return ProjectionError(outcome.seq, ", ".join(words) or "bytes that are no proposal", detail=detail)
-
-
-def wait_for_database(settings: Settings, timeout_s: float) -> None:
-    """Wait until PostgreSQL answers; raise CatalogUnavailableError when it does not in time."""
-    url = catalog_url(settings)
-    deadline = settings.machine.now_s() + timeout_s
-    while True:
-        try:
-            connect(url, timeout_s=2).close()
-            return
-        except CatalogUnavailableError as error:
-            if settings.machine.now_s() > deadline:
-                raise CatalogUnavailableError(
-                    error.address, waited_ms=int(timeout_s * 1000), detail=error.detail
-                ) from error
-            settings.machine.sleep(0.1)

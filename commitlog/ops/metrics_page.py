@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.metrics_core import Metric
 
-from commitlog.catalog.projector import ProjectorStatus
+from commitlog.catalog.projector_status import ProjectorStatus
 from commitlog.log.sequencer import SequencerStatus
 from commitlog.observing.durations import BOUNDS_S
 from commitlog.ops.service.counted import GatewayProgress

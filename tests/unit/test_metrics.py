@@ -24,7 +24,7 @@ from deciding_sites import C, brought, log_of_node_a
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from commitlog.catalog.projector import ProjectorStatus
+from commitlog.catalog.projector_status import ProjectorStatus
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.errors import ConfigurationError, OutcomeUnknownError

@@ -71,10 +71,9 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
 @settings_options
 def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
     """Bring the catalog up to this version of commitlog. The projector and `commitlog init` do it by themselves."""
-    from commitlog.catalog.connecting import catalog_url, connect, told_plainly
+    from commitlog.catalog.connecting import catalog_url, connect, told_plainly, wait_for_database
     from commitlog.catalog.guard import ensure_guard, mark_projector
     from commitlog.catalog.migrations import VERSION, migrate
-    from commitlog.catalog.projector import wait_for_database
 
     wait_for_database(settings, DATABASE_TIMEOUT_S)
     with told_plainly(settings.database_url), connect(catalog_url(settings)) as conn:

@@ -19,7 +19,7 @@ from commitlog.ops.service.supervisor import Supervised
 from commitlog.relay.progress import RelayProgress
 
 if TYPE_CHECKING:
-    from commitlog.catalog.projector import ProjectorStatus
+    from commitlog.catalog.projector_status import ProjectorStatus
     from commitlog.sites.link import LinkProgress
 
 

@@ -40,10 +40,9 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
         CatalogMismatchError: the database holds another catalog, as that of another log where this one is not there yet.
         LogIntegrityError: the catalog is missing, and the archive of what was trimmed is not seen from here.
     """
-    from commitlog.catalog.connecting import connect, told_plainly
+    from commitlog.catalog.connecting import connect, told_plainly, wait_for_database
     from commitlog.catalog.guard import install_guard, mark_projector
     from commitlog.catalog.migrations import migrate
-    from commitlog.catalog.projector import wait_for_database
     from commitlog.catalog.queries import Catalog
     from commitlog.client.files.lake import claim
     from commitlog.log.genesis import init_log
@@ -103,7 +102,7 @@ def check_places(settings: Settings) -> None:
 
 
 def _check_no_catalog(settings: Settings) -> None:
-    from commitlog.catalog.projector import wait_for_database
+    from commitlog.catalog.connecting import wait_for_database
     from commitlog.catalog.queries import Catalog
 
     wait_for_database(settings, DATABASE_TIMEOUT_S)
