@@ -17,7 +17,8 @@ from commitlog.domain.deciding.proofs import CUT_LENGTH_MIN, Readings, has_zone,
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import FLOATS, INTEGER_BITS, SECOND_DIGITS, ColumnType, canonical_value, value_text
+from commitlog.domain.model.typed_values import SECOND_DIGITS, canonical_value, value_text
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType
 
 _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
 _DAY = r"^\d{4}-\d{2}-\d{2}"

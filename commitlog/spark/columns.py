@@ -15,7 +15,8 @@ from pyspark.sql import types as st
 
 from commitlog.domain.model import ColumnSpec
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import ColumnType, blob_bytes, quote
+from commitlog.domain.model.typed_values import blob_bytes
+from commitlog.domain.model.types import ColumnType, quote
 from commitlog.errors import DataFileError
 
 FIELD_ID = "parquet.field.id"

@@ -7,7 +7,8 @@ import random
 import psycopg
 
 from commitlog.catalog.projecting.row_values import rows_table_column, to_rows_table
-from commitlog.domain.model.types import canonical_value, parse_type
+from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.types import parse_type
 
 UNITS = ("year", "years", "mon", "MONTHS", "week", "Weeks", "day", "days", "hour", "mins", "minute", "secs", "seconds",
     "milliseconds", "microsecond", "day\u017f", "fortnights")  # fmt: skip

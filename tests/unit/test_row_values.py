@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from commitlog.client.tables.values import row_value
-from commitlog.domain.model.types import canonical_value, parse_type
+from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.types import parse_type
 
 
 @pytest.mark.parametrize(

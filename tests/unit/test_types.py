@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from commitlog.domain.model.types import canonical_value, check_json_type, parse_type, value_text
+from commitlog.domain.model.typed_values import canonical_value, check_json_type, value_text
+from commitlog.domain.model.types import parse_type
 
 
 @pytest.mark.parametrize(

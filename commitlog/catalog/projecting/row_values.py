@@ -10,17 +10,8 @@ from typing import Any
 
 from commitlog.domain.model import RowValue
 from commitlog.domain.model.nested_text import json_list_text, json_text
-from commitlog.domain.model.types import (
-    INTEGER_BITS,
-    TIMESTAMPS,
-    ColumnType,
-    blob_bytes,
-    canonical_value,
-    fold,
-    is_json_list,
-    timetz_text,
-    value_text,
-)
+from commitlog.domain.model.typed_values import blob_bytes, canonical_value, timetz_text, value_text
+from commitlog.domain.model.types import INTEGER_BITS, TIMESTAMPS, ColumnType, fold, is_json_list
 
 _COLUMNS = {
     "boolean": "boolean", "int8": "smallint", "int16": "smallint", "int32": "integer", "int64": "bigint",

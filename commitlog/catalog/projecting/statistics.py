@@ -12,16 +12,8 @@ from typing import Any, TypeAlias
 
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import (
-    FLOATS,
-    INTEGER_BITS,
-    NESTED,
-    TIMESTAMPS,
-    ColumnType,
-    canonical_value,
-    nearest_float,
-    value_text,
-)
+from commitlog.domain.model.typed_values import canonical_value, nearest_float, value_text
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, NESTED, TIMESTAMPS, ColumnType
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
 

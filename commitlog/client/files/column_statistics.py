@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, Scalar
 from commitlog.domain.model.definitions import STATISTICS_COLUMNS, STATISTICS_COLUMNS_DEFAULT, Column, TableDefinition
-from commitlog.domain.model.types import SECOND_DIGITS, TIMESTAMPS, ColumnType, value_text
+from commitlog.domain.model.typed_values import SECOND_DIGITS, value_text
+from commitlog.domain.model.types import TIMESTAMPS, ColumnType
 
 TEXT_BYTES_MAX = 256
 """Longer text is no bound: cut, it would not be exact, and whole, it would fill the proposal."""

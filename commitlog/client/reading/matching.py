@@ -17,7 +17,8 @@ from commitlog.client.tables.filters import NULL_CHECKS, Excluded
 from commitlog.client.tables.stored_rows import bytes_of, scalar_of
 from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, canonical_value
+from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS
 from commitlog.errors import InvalidRequestError
 
 Expression: TypeAlias = pc.Expression

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from commitlog.client.arguments import shown
 from commitlog.client.tables.stored_rows import scalar_of
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import canonical_value, fold
+from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.types import fold
 
 Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"
 """Which of the fields is the column's; None when it is missing."""

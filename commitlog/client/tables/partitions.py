@@ -11,7 +11,8 @@ from commitlog.domain.model import BIGINT_MAX, ColumnStatistics, PartitionSpec, 
 from commitlog.domain.model.buckets import BUCKETED
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.domain.model.texts import check_text
-from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType, canonical_value, value_text
+from commitlog.domain.model.typed_values import canonical_value, value_text
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType
 from commitlog.errors import InvalidRequestError
 
 PLAIN = r"[A-Za-z0-9_.+-]{0,80}"

@@ -17,7 +17,8 @@ from commitlog.client.tables.arrow_schemas import WHOLE_NUMBERS, arrow_schema
 from commitlog.client.tables.nested_literals import parse_nested
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.nested_text import json_text
-from commitlog.domain.model.types import ColumnType, blob_bytes, fold
+from commitlog.domain.model.typed_values import blob_bytes
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.errors import DataFileError
 
 _ZONE = re.compile(r"[+-]\d{2}(:?\d{2})?(:?\d{2})?$")

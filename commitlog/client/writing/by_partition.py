@@ -14,7 +14,7 @@ from commitlog.client.tables.partitions import DIRECTORY, is_computed, is_plain,
 from commitlog.domain.model import Scalar
 from commitlog.domain.model.buckets import bucket
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
-from commitlog.domain.model.types import canonical_value, value_text
+from commitlog.domain.model.typed_values import canonical_value, value_text
 
 _CODES_MAX = 2**63
 _PARTS: Mapping[str, Callable[[Any], Any]] = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}

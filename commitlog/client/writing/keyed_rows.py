@@ -18,7 +18,7 @@ from commitlog.client.writing.rows import PlainRows, RowData, given_rows, no_dic
 from commitlog.client.writing.targets import RowTransaction
 from commitlog.domain.model import FilterOp, Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.types import canonical_value
+from commitlog.domain.model.typed_values import canonical_value
 from commitlog.errors import DataFileError, InvalidRequestError
 
 

@@ -17,18 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves
-from commitlog.domain.model.types import (
-    EXACT,
-    FLOATS,
-    INTEGER_BITS,
-    SECOND_DIGITS,
-    TIMESTAMPS,
-    WIDE_INTEGERS,
-    ColumnType,
-    canonical_value,
-    fold,
-    nearest_float,
-)
+from commitlog.domain.model.typed_values import EXACT, SECOND_DIGITS, WIDE_INTEGERS, canonical_value, nearest_float
+from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, fold
 
 _COMPARED_AS_TEXT = frozenset({"varchar", "uuid"})
 _COMPARED_AS_TIME = frozenset({"date", "time", *TIMESTAMPS})

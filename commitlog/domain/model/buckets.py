@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from commitlog.domain.model.types import SECOND_DIGITS, ColumnType, canonical_value
+from commitlog.domain.model.typed_values import SECOND_DIGITS, canonical_value
+from commitlog.domain.model.types import ColumnType
 from commitlog.domain.model.values import Scalar
 
 BUCKETED = frozenset({"int8", "int16", "int32", "int64", "boolean", "date", "timestamp", "timestamptz"})

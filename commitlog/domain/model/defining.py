@@ -31,19 +31,16 @@ from commitlog.domain.model.definitions import (
     TableDefinition,
     quoted,
 )
+from commitlog.domain.model.typed_values import canonical_value, check_second_digits, timetz_text, value_text
 from commitlog.domain.model.types import (
     FLOATS,
     INTEGER_BITS,
     NESTED,
     TIMESTAMPS,
     ColumnType,
-    canonical_value,
-    check_second_digits,
     fold,
     is_keyable,
     parse_type,
-    timetz_text,
-    value_text,
 )
 from commitlog.errors import InvalidChangeError
 

@@ -12,7 +12,8 @@ import json
 from collections.abc import Sequence
 
 from commitlog.domain.model import RowValue
-from commitlog.domain.model.types import NESTED, ColumnType, canonical_value, fold, is_json_list
+from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.types import NESTED, ColumnType, fold, is_json_list
 
 _OPENING = {"]": "[", "}": "{"}
 

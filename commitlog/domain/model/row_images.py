@@ -9,7 +9,8 @@ from commitlog.domain.model import InvalidCode, RowValue
 from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.nested_text import check_nested_text
-from commitlog.domain.model.types import ColumnType, canonical_value, check_json_type, check_second_digits, fold
+from commitlog.domain.model.typed_values import canonical_value, check_json_type, check_second_digits
+from commitlog.domain.model.types import ColumnType, fold
 from commitlog.domain.model.values import is_bigint
 from commitlog.errors import InvalidChangeError
 

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from commitlog.domain.model import DeleteRow, InsertRow, InvalidCode, Row, RowValue, UpdateRow
 from commitlog.domain.model.definitions import Column, TableDefinition, quoted
-from commitlog.domain.model.types import INTEGER_BITS, canonical_value, check_json_type, fold, value_text
+from commitlog.domain.model.typed_values import canonical_value, check_json_type, value_text
+from commitlog.domain.model.types import INTEGER_BITS, fold
 from commitlog.domain.state.rows import LOCAL, Origin, RowVersion
 from commitlog.errors import InvalidChangeError
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from commitlog.config import Settings
-from commitlog.domain.model.types import blob_text
+from commitlog.domain.model.typed_values import blob_text
 
 if TYPE_CHECKING:
     from commitlog.catalog.queries import Catalog

@@ -16,7 +16,8 @@ from commitlog.client.tables.filters import NULL_CHECKS
 from commitlog.client.tables.values import scalar
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import INTEGER_BITS, canonical_value, fold
+from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.types import INTEGER_BITS, fold
 from commitlog.spark.columns import is_held, scan_schema, unheld
 from commitlog.spark.filters import Where, condition, conjunction
 from commitlog.spark.reading.exact_files import file_rows
