@@ -48,3 +48,14 @@ def a_fenced_one_goes_on(patch: Patch) -> None:
 
 def the_takeover_is_not_read_back(patch: Patch) -> None:
     patch.setattr(TakeoverAttempt, "has_won", lambda self, state: True)
+
+
+def told_before_the_acknowledgement(patch: Patch) -> None:
+    def judge(self: Serving) -> list[SentBatch]:
+        accepted = list(self._sent)
+        for batch in accepted:
+            self._accept(batch, self.next_offset + len(batch.outcomes))
+        self._sent.clear()
+        return accepted
+
+    patch.setattr(Serving, "judge", judge)

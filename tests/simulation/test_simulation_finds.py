@@ -13,6 +13,7 @@ from serving_mistakes import (
     an_error_is_no_doubt,
     proved_by,
     the_takeover_is_not_read_back,
+    told_before_the_acknowledgement,
 )
 
 from commitlog.catalog.projector import Session
@@ -29,7 +30,7 @@ from commitlog.log.codec import Trim, decode_receipts
 from commitlog.log.publisher import Publisher
 from commitlog.log.read_ahead import ReadAhead
 from commitlog.log.results import ResultRecord
-from commitlog.log.serving import SentBatch, Serving, Telling
+from commitlog.log.serving import Serving, Telling
 from commitlog.simulation import running, trimming
 
 pytestmark = pytest.mark.interpreted("compiled code calls functions directly: a mistake cannot be put in their place")
@@ -38,17 +39,6 @@ STEPS = 400
 
 
 # --- the sequencer ----------------------------------------------------------------------------------------------------
-
-
-def told_before_the_acknowledgement(patch: Patch) -> None:
-    def judge(self: Serving) -> list[SentBatch]:
-        accepted = list(self._sent)
-        for batch in accepted:
-            self._accept(batch, self.next_offset + len(batch.outcomes))
-        self._sent.clear()
-        return accepted
-
-    patch.setattr(Serving, "judge", judge)
 
 
 def an_offset_is_not_checked(patch: Patch) -> None:
