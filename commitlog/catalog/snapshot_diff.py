@@ -92,7 +92,7 @@ def differences(catalog: Catalog, first: int, last: int) -> list[ObjectDifferenc
     for snapshot_id in (first, last):
         catalog.check_snapshot(snapshot_id)
     with catalog.at_once() as conn:
-        shapes = [Shape(_schemas(conn, at), _tables(catalog, conn, at), _views(conn, at)) for at in (first, last)]
+        shapes = [Shape(_schemas(conn, at), _tables(conn, at), _views(conn, at)) for at in (first, last)]
     return compared(*shapes)
 
 
@@ -165,7 +165,7 @@ def _views(conn: Connection, at: int) -> dict[int, View]:
     return {view: View(Named(schemas[schema].name, name), dialect, text) for view, schema, name, dialect, text in rows}
 
 
-def _tables(catalog: Catalog, conn: Connection, at: int) -> dict[int, TableShape]:
+def _tables(conn: Connection, at: int) -> dict[int, TableShape]:
     schemas, here = _schemas(conn, at), {"at": at}
     columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
     for table, column, *described in conn.execute(_COLUMNS, here):
