@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from commitlog.domain.model import BIGINT_MAX, RowOrigin
 from commitlog.errors import InvalidRequestError
 
 T = TypeVar("T")
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 _LISTS = (tuple, list)
 _UNHELD = re.compile(r"[\x00\ud800-\udfff]")
 
@@ -71,6 +73,20 @@ def checked_flag(what: str, given: Any) -> bool:
     if not isinstance(given, bool):
         raise InvalidRequestError(f"{what} must be True or False, not {shown(given)}")
     return given
+
+
+def checked_choice(what: str, given: Any, choices: type[ChoiceT]) -> ChoiceT:
+    """One of a few, itself or by its name in upper or lower case.
+
+    Raises:
+        InvalidRequestError: it is none of them; the message names them.
+    """
+    named = {each.value.lower(): each for each in choices}
+    found = named.get(given.lower()) if isinstance(given, str) else None
+    if found is None:
+        *most, last = map(repr, named)
+        raise InvalidRequestError(f"{what} is {', '.join(most)} or {last}, not {shown(given)}")
+    return found
 
 
 def checked_items(what: str, given: Any, kinds: type[T] | tuple[type[T], ...], each: str) -> tuple[T, ...]:

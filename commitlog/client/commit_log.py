@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from commitlog.client.access.log_access import LogAccess
 from commitlog.client.arguments import (
+    checked_choice,
     checked_count,
     checked_count_or_none,
     checked_flag,
@@ -168,7 +169,7 @@ class CommitLog(ReadableLog):
             if base_snapshot_id is None
             else checked_count("base_snapshot_id", base_snapshot_id),
             proposal_id=own_id or new_proposal_id(),
-            isolation=_isolation(isolation),
+            isolation=checked_choice("isolation", isolation, m.Isolation),
             writer_epoch=checked_count_or_none("writer_epoch", writer_epoch),
             writer_seq=checked_count_or_none("writer_seq", writer_seq),
             decide_before_ms=checked_count_or_none("decide_before_ms", decide_before_ms),
@@ -485,15 +486,6 @@ class CommitLog(ReadableLog):
         self.head_snapshot_id()
         first = self._access.committed_as(writer_id, writer_seq)
         return None if first is None else answered_first(first)
-
-
-def _isolation(given: str | m.Isolation) -> m.Isolation:
-    if isinstance(given, m.Isolation):
-        return given
-    try:
-        return m.Isolation(given.upper())
-    except (ValueError, AttributeError):
-        raise InvalidRequestError(f"isolation is 'snapshot' or 'serializable', not {given!r}") from None
 
 
 _logs: WeakSet[CommitLog] = WeakSet()

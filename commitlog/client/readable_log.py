@@ -13,6 +13,7 @@ from uuid import UUID
 from commitlog.client.access.contents import Contents
 from commitlog.client.access.log_access import LogAccess, ProposalStatus, log_is_closed
 from commitlog.client.arguments import (
+    checked_choice,
     checked_count,
     checked_count_or_none,
     checked_flag,
@@ -241,7 +242,7 @@ class ReadableLog:
             table=None if table is None else Named(*parse_table_name(table)),
             writer_id=checked_text_or_none("writer", writer),
             since=None if since is None else as_moment("since", since),
-            verdict=None if verdict is None else _verdict(verdict),
+            verdict=None if verdict is None else checked_choice("verdict", verdict, m.Verdict),
             snapshot_id=checked_count_or_none("snapshot", snapshot),
         )
         self.head_snapshot_id()
@@ -435,10 +436,3 @@ class ReadableLog:
     def _contents_at(self, snapshot: SnapshotGiven | None) -> tuple[Contents, int]:
         at = snapshot_of(self, snapshot)
         return self.contents(), at
-
-
-def _verdict(given: str | m.Verdict) -> m.Verdict:
-    try:
-        return m.Verdict(given.upper())
-    except (ValueError, AttributeError):
-        raise InvalidRequestError(f"verdict is 'committed', 'rejected' or 'duplicate', not {given!r}") from None

@@ -14,6 +14,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome
+from commitlog.client.arguments import checked_choice
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import PartitionSpec
@@ -211,4 +212,6 @@ def transaction(
     to_log = connect() if log is None else log
     named = Key.given(key)
     fenced_key = None if named is None else fenced(to_log, named)
-    return SparkTransaction(to_log, key=fenced_key, message=message, level=Level.of(isolation))
+    return SparkTransaction(
+        to_log, key=fenced_key, message=message, level=checked_choice("isolation", isolation, Level)
+    )

@@ -7,12 +7,13 @@ isolation minds them; then it is computed again on the new head, as often as the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
+from commitlog.client.arguments import checked_choice
 from commitlog.client.attempts import check_attempts
 from commitlog.domain.model import Reason
 from commitlog.errors import ProposalRejectedError
@@ -30,7 +31,6 @@ from commitlog.spark.writing.target import target_of
 _logger = logging.getLogger("commitlog.spark")
 _REWRITES_MAX = 3
 """How often files are rewritten for one change: more than once only where others get in between."""
-
 
 Propose: TypeAlias = "Callable[[Transaction, Base], Sequence[str]]"
 """Puts changes and reads into the transaction; returns the files that it has written."""
@@ -64,7 +64,7 @@ def committed(
         InvalidRequestError: there is no such isolation, or nothing is to be tried.
     """
     check_attempts(attempts)
-    level = Level.of(isolation)
+    level = checked_choice("isolation", isolation, Level)
     to_log = connect() if log is None else log
     given = Key.given(key)
     named = None if given is None else given.of_table(table)
@@ -76,10 +76,7 @@ def committed(
     remaining, rewrites = attempts, _REWRITES_MAX
     while remaining > 0:
         remaining -= 1
-        transaction = to_log.transaction(**options)
-        seen = None if source is None else read_at(source, to_log, target_of(transaction, table).definition.table_id)
-        if seen is not None and seen < transaction.base_snapshot_id:
-            transaction = to_log.transaction(**options, base_snapshot_id=seen)
+        transaction, seen = _begun(to_log, options, table, source)
         base = base_of(spark, table, to_log, transaction, where)
         try:
             with shown_as(spark, operation, table, base.scan.snapshot_id):
@@ -95,15 +92,8 @@ def committed(
             with shown_as(spark, "bring together rows of", table, base.scan.snapshot_id):
                 set_apart(scattered)
         except ProposalRejectedError as error:
-            if error.outcome.reason is not Reason.CONFLICT:
-                raise
-            if seen is not None:
-                error.add_note(
-                    f"Its rows were made of the table's own at snapshot {seen}: read them again, and try again."
-                )
-                raise
-            if remaining == 0:
-                error.add_note(f"Attempts made: {attempts}, each from the newest snapshot on.")
+            if seen is not None or remaining == 0 or error.outcome.reason is not Reason.CONFLICT:
+                _note_why_not_again(error, seen, attempts)
                 raise
             head = error.outcome.head_snapshot_id
             _logger.warning(
@@ -112,3 +102,24 @@ def committed(
             )  # fmt: skip
             to_log.wait_for_snapshot(head)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _begun(
+    log: CommitLog, options: Mapping[str, Any], table: str, source: DataFrame | None
+) -> tuple[Transaction, int | None]:
+    """A transaction, and the snapshot at which its source was read of the table, if it was, which is then its base."""
+    transaction = log.transaction(**options)
+    seen = None if source is None else read_at(source, log, target_of(transaction, table).definition.table_id)
+    if seen is not None and seen < transaction.base_snapshot_id:
+        transaction = log.transaction(**options, base_snapshot_id=seen)
+    return transaction, seen
+
+
+def _note_why_not_again(error: ProposalRejectedError, seen: int | None, attempts: int) -> None:
+    """Say of a conflict why it ends here."""
+    if error.outcome.reason is not Reason.CONFLICT:
+        return
+    if seen is not None:
+        error.add_note(f"Its rows were made of the table's own at snapshot {seen}: read them again, and try again.")
+    else:
+        error.add_note(f"Attempts made: {attempts}, each from the newest snapshot on.")

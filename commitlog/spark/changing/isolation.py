@@ -9,7 +9,7 @@ from typing import cast
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.ids import new_proposal_id
 from commitlog.domain.model import ConflictKind, Isolation, Reason
-from commitlog.errors import InvalidRequestError, ProposalRejectedError
+from commitlog.errors import ProposalRejectedError
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.writing.publish import Committing
 
@@ -27,20 +27,6 @@ class Level(StrEnum):
     SERIALIZABLE = "serializable"
     WRITE_SERIALIZABLE = "write_serializable"
     SNAPSHOT = "snapshot"
-
-    @classmethod
-    def of(cls, given: str) -> Level:
-        """The level of a name.
-
-        Raises:
-            InvalidRequestError: there is none.
-        """
-        try:
-            return cls(given.lower())
-        except (ValueError, AttributeError):
-            raise InvalidRequestError(
-                f"isolation is 'serializable', 'write_serializable' or 'snapshot', not {given!r}"
-            ) from None
 
     @property
     def of_transaction(self) -> Isolation:
