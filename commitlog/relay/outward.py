@@ -17,7 +17,7 @@ from commitlog.log.chain import LogPosition
 from commitlog.log.codec import OutcomeHead, decode_head, hash_record
 from commitlog.log.codec.confluent import framed, unframed
 from commitlog.log.connection import batch_bytes, end_offset, ready_producer
-from commitlog.log.reading import TopicReader
+from commitlog.log.reading import Patience, TopicReader
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.topic_settings import topic_message_bytes_max
 from commitlog.log.topics import BorderTopics, border_topics_of, relay_of
@@ -170,12 +170,15 @@ def _between(settings: Settings, start: int, end: int) -> list[Message]:
     found: list[Message] = []
     topic = border_topics_of(settings.log).results
     reader = TopicReader(settings, topic, {0: start}, isolation_level="read_committed")
-    deadline = settings.machine.now_s() + TRANSACTION_TIMEOUT_S
+    patience = Patience(settings, TRANSACTION_TIMEOUT_S, f"{topic} cannot be read")
     try:
         while reader.next_offsets[0] < end and not reader.is_at_end(0):
-            found += reader.read(RECORDS_MAX, POLL_S)
-            if settings.machine.now_s() > deadline:
-                raise LogUnavailableError(settings.bootstrap_servers, detail=f"{topic} cannot be read")
+            came = reader.read(RECORDS_MAX, POLL_S)
+            if came:
+                patience.renew()
+            else:
+                patience.check()
+            found += came
     finally:
         reader.close()
     return found

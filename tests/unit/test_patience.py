@@ -8,15 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from chains import Written
+from chains import LOG_ID, Written
 from test_triage import FakeConsumer, Message
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
 from commitlog.log import reading, results
 from commitlog.machine import Machine
+from commitlog.relay import outward
 
 LONG_S = 1_000.0
+SLOW_S = 25.0
 TOPIC = "commitlog.main.results"
 
 
@@ -43,6 +45,18 @@ class Pausing(FakeConsumer):
             self._clock.at_s += LONG_S
             return []
         return self._turns.pop(0)
+
+
+class Slow(FakeConsumer):
+    """Takes its time with each message."""
+
+    def __init__(self, clock: Clock, *messages: Message) -> None:
+        super().__init__(*messages)
+        self._clock = clock
+
+    def consume(self, records_max: int, timeout_s: float) -> list[Message]:
+        self._clock.at_s += SLOW_S
+        return super().consume(records_max, timeout_s)
 
 
 @pytest.fixture
@@ -93,6 +107,16 @@ def test_results_when_the_caller_takes_its_time_then_go_on(
             if records:
                 clock.at_s += LONG_S
     assert seqs == [0, 1, 2]
+
+
+def test_relay_when_it_takes_long_to_find_what_it_gave_last_then_looks_on(
+    settings: Settings, clock: Clock, given: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given()
+    foreign = [Message(offset=at, value=b"x") for at in range(5)]
+    monkeypatch.setattr(reading, "make_consumer", lambda *_, **__: Slow(clock, *foreign))
+    monkeypatch.setattr(outward, "end_offset", lambda *_: len(foreign))
+    assert outward.last_at_border(settings, LOG_ID) is None
 
 
 def test_readers_when_nothing_comes_then_say_what_and_for_how_long(

@@ -42,6 +42,9 @@ class Message:
     def value(self) -> bytes:
         return self._value
 
+    def headers(self) -> None:
+        return None
+
 
 class FakeConsumer:
     """Gives out what it is given, a message at a time."""
