@@ -91,6 +91,19 @@ def test_the_duplicate_window_then_an_id_leaves_when_enough_outcomes_and_time_ha
     log.check_replay()
 
 
+def test_a_new_id_by_a_clock_that_is_behind_then_the_refusal_says_by_how_much_and_a_number_is_not_refused() -> None:
+    log = DecidedLog(duplicate_window_outcomes=1, duplicate_window_ms=0)
+    for number in range(1, 4):
+        log.commit(create_table(f"t{number}"), id=make_id(number, START_MS + number), now_ms=START_MS + number)
+    forgotten_ms = log.state.duplicates[0].expired_time_ms
+    behind_ms = START_MS - 3_600_000
+    refused = log.refused("PROPOSAL_EXPIRED", create_table("t4"), id=make_id(4, behind_ms), now_ms=START_MS + 5)
+    detail = str(refused.detail)
+    assert f"made at {behind_ms} ms, and those up to {forgotten_ms} ms" in detail
+    assert "the writer's clock is behind" in detail
+    log.commit(create_table("t4"), id=make_id(4, behind_ms), writer_seq=1, now_ms=START_MS + 5)
+
+
 def test_an_id_from_the_future_then_does_not_shut_out_the_honest_ones_when_it_leaves_the_window() -> None:
     log = DecidedLog(duplicate_window_outcomes=1, duplicate_window_ms=0, clock_skew_ms_max=30)
     log.refused("INVALID", create_table(), id=make_id(1, START_MS + 10_000), now_ms=START_MS)

@@ -32,7 +32,7 @@ _FILE_KINDS = frozenset({m.ConflictKind.TABLE_DELETED_FROM, m.ConflictKind.TABLE
 _ADVICE = {
     m.Reason.INTERNAL: "a defect of commitlog: report the traceback in the sequencer's log; after an upgrade send a new id",
     m.Reason.MALFORMED: "the bytes are no proposal: write them with this package or the schemas in schemas/",
-    m.Reason.PROPOSAL_EXPIRED: "if it never committed, send the same changes under a new id",
+    m.Reason.PROPOSAL_EXPIRED: "if it never committed, send the same changes under a new id, made by a clock that is right",
     m.Reason.WRITER_FENCED: "another process writes under this writer_id now: stop, or open the writer again",
     m.Reason.TOO_LATE: "send the same changes under a new id, with a later decide_before_ms",
     m.Reason.BASE_UNKNOWN: "the base is not in this log: read the table again here, and propose from what you read",

@@ -22,8 +22,9 @@ def refused_unseen(
         made_at_ms = id_time_ms(proposal.proposal_id)
         if made_at_ms is not None and made_at_ms <= window.expired_time_ms:
             return m.Reason.PROPOSAL_EXPIRED, (
-                "the id is older than the duplicate window, so it cannot be told from a repeat: look its outcome up, and "
-                "send a new id if there is none"
+                f"the id was made at {made_at_ms} ms, and those up to {window.expired_time_ms} ms are not remembered any more, "
+                "so it cannot be told from a repeat: look its outcome up, and send a new id if there is none. If new ids are "
+                "refused so too, the writer's clock is behind those of others: set it right, or commit under a key"
             )
     writer = state.writer(proposal.writer_id)
     fenced_below = None if writer is None or proposal.open_writer else writer.epoch
