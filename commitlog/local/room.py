@@ -15,7 +15,15 @@ FREE_BYTES_MIN = 64 * 2**20
 def full_disks(settings: Settings) -> Iterator[str]:
     """Which of the places that this machine can look at have no room left, in words; of two on one disk the first."""
     seen = set()
-    for what, place in (("home", settings.home), ("lake", _local(settings.data_path))):
+    places = {
+        "home": settings.home,
+        "lake": _local(settings.data_path),
+        "checkpoints": settings.checkpoint_dir,
+        # Where `up` runs them, which may each have a disk of its own.
+        "broker": settings.home / "kafka" / "data",
+        "database": settings.home / "postgres" / "data",
+    }
+    for what, place in places.items():
         folder = None if place is None else next((each for each in (place, *place.parents) if each.is_dir()), None)
         if folder is None or (disk := folder.stat().st_dev) in seen:
             continue

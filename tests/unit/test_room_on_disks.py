@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from commitlog.client.files.places import Naming
 from commitlog.config import Settings
-from commitlog.errors import LogUnavailableError
+from commitlog.errors import CatalogUnavailableError, LogUnavailableError
 from commitlog.local import room
 from commitlog.local.room import full_disks
+from commitlog.ops.cli import cli
 from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health
 
@@ -46,6 +49,37 @@ def test_disk_when_the_lake_is_elsewhere_then_it_is_not_looked_for_here(
     monkeypatch.setattr(shutil, "disk_usage", of_room(3 * 2**20))
     stored = Settings.load(environment={}, home=tmp_path, data_path="s3://lake/tables")
     assert len(list(full_disks(stored))) == 1
+
+
+def test_disk_when_each_server_has_its_own_then_each_is_named(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = settings.home
+    disks = {home / "kafka" / "data": 1, home / "postgres" / "data": 2, home / "checkpoints": 3}
+    for folder in disks:
+        folder.mkdir(parents=True)
+    stat = Path.stat
+
+    def of_disk(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = stat(path, follow_symlinks=follow_symlinks)
+        return os.stat_result((*found[:2], disks.get(path, 0), *found[3:]))
+
+    monkeypatch.setattr(Path, "stat", of_disk)
+    monkeypatch.setattr(shutil, "disk_usage", of_room(0))
+    named = [each.partition(" is full")[0] for each in full_disks(settings)]
+    assert named == [f"the disk of the {what}" for what in ("home", "checkpoints", "broker", "database")]
+
+
+def test_doctor_when_a_disk_is_full_and_a_server_away_then_tells_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", of_room(0))
+    home, url = str(tmp_path / "home"), "postgresql://nobody@127.0.0.1:1/none"
+    for options, begins in (((), "check"), (("--json",), '{"check": "room", "well": false')):
+        done = CliRunner().invoke(cli, ["doctor", "--home", home, "--database-url", url, *options])
+        assert done.stdout.startswith(begins)
+        assert "the disk of the home is full: 0 MiB are left" in done.stdout
+        assert isinstance(done.exception, CatalogUnavailableError)
 
 
 def test_status_when_a_disk_is_full_and_kafka_away_then_tells_both(

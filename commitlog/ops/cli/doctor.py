@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -43,18 +44,25 @@ def doctor_command(settings: Settings, no_storage: bool, footers: int, as_json: 
 
     results: list[CheckResult] = []
     count = len(checks_of(storage=not no_storage))
-    with shown_progress("examining", hidden=as_json) as show:
-        for result in examine(settings, footers=footers, storage=not no_storage):
-            results.append(result)
-            show(f"examined {result.check}", len(results), count)
-            if as_json:
-                print_json(result.as_dict())
-    if not as_json:
-        print_table(["check", "", "found"], [(result.check, _state(result), _first(result)) for result in results])
-        for result in results:
-            for finding in result.findings:
-                click.echo(f"\n{result.check}: {finding.what}\n  -> {finding.advice}")
+    try:
+        with shown_progress("examining", hidden=as_json) as show:
+            for result in examine(settings, footers=footers, storage=not no_storage):
+                results.append(result)
+                show(f"examined {result.check}", len(results), count)
+                if as_json:
+                    print_json(result.as_dict())
+    finally:
+        # What was found before a server went away may be why.
+        if results and not as_json:
+            _print_results(results)
     sys.exit(0 if all(result.is_well for result in results) else 1)
+
+
+def _print_results(results: Sequence[CheckResult]) -> None:
+    print_table(["check", "", "found"], [(result.check, _state(result), _first(result)) for result in results])
+    for result in results:
+        for finding in result.findings:
+            click.echo(f"\n{result.check}: {finding.what}\n  -> {finding.advice}")
 
 
 @click.command("clean")

@@ -14,7 +14,12 @@ from commitlog.catalog.connecting import Connection, catalog_url, connect, told_
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.client.files.lake import MARKER, check_owner
 from commitlog.config import Settings
-from commitlog.errors import CatalogMismatchError, ConfigurationError
+from commitlog.errors import (
+    CatalogMismatchError,
+    CatalogUnavailableError,
+    ConfigurationError,
+    LogUnavailableError,
+)
 from commitlog.local.room import full_disks
 from commitlog.log.durability import weaknesses
 from commitlog.log.genesis import require_genesis
@@ -103,13 +108,19 @@ def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool
         storage: whether to look at the files at all.
 
     Raises:
-        CatalogUnavailableError: PostgreSQL does not answer.
+        CatalogUnavailableError: PostgreSQL does not answer; after a full disk was told, if there is one.
         ConfigurationError, LogIntegrityError, LogUnavailableError: the log is not there, broken, or does not answer.
     """
-    with told_plainly(settings.database_url), connect(catalog_url(settings)) as conn:
-        conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        conn.read_only = True
-        yield from examine_on(conn, settings, footers=footers, storage=storage)
+    try:
+        with told_plainly(settings.database_url), connect(catalog_url(settings)) as conn:
+            conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            conn.read_only = True
+            yield from examine_on(conn, settings, footers=footers, storage=storage)
+    except (CatalogUnavailableError, LogUnavailableError):
+        # A server without room ends, or refuses: that is why it does not answer.
+        if not (room := _room(settings)).is_well:
+            yield room
+        raise
 
 
 def examine_on(
@@ -131,9 +142,14 @@ def examine_on(
     yield CheckResult(
         DURABILITY, tuple(Finding(*each) for each in weaknesses(settings, require_genesis(settings).partitions))
     )
-    yield CheckResult(ROOM, tuple(Finding(each, FULL) for each in full_disks(settings)))
+    yield _room(settings)
     if storage:
         yield from examine_storage(conn, log_id=log.log_id, log=settings.log, footers=footers)
+
+
+def _room(settings: Settings) -> CheckResult:
+    """Whether this machine's disks have room left."""
+    return CheckResult(ROOM, tuple(Finding(each, FULL) for each in full_disks(settings)))
 
 
 def examine_storage(
