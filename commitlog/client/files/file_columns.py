@@ -7,6 +7,7 @@ fields have none: readers would find nothing in these.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -128,13 +129,13 @@ def _matched(place: str, schema: pa.Schema, table: TableDefinition) -> list[tupl
         DataFileError: lists everything that does not fit.
     """
     by_id = _has_ids(schema)
-    given = [(_column_of(field, table, by_id=by_id), field) for field in schema]
+    given = list(zip(_columns_of(schema, table, by_id=by_id), schema, strict=True))
     pairs = [(column, field) for column, field in given if column is not None]
     problems = list(_strangers([field for column, field in given if column is None], table, by_id=by_id))
     for column, field in pairs:
         problems += _misfits(column, field, field.name, by_id=by_id)
-    taken = [column.column_id for column, _ in pairs]
-    problems += [f"column {c.name} is there twice" for c in table.columns if taken.count(c.column_id) > 1]
+    taken = Counter(column.column_id for column, _ in pairs)
+    problems += [f"column {c.name} is there twice" for c in table.columns if taken[c.column_id] > 1]
     problems += [
         f"column {column.name} is missing, expected {column.type} (never NULL)"
         for column in table.columns
@@ -145,11 +146,11 @@ def _matched(place: str, schema: pa.Schema, table: TableDefinition) -> list[tupl
     return pairs
 
 
-def _column_of(field: pa.Field, table: TableDefinition, *, by_id: bool) -> Column | None:
+def _columns_of(fields: Iterable[pa.Field], table: TableDefinition, *, by_id: bool) -> list[Column | None]:
     if by_id:
-        found = field_id(field)
-        return next((column for column in table.columns if column.column_id == found), None)
-    return next((column for column in table.columns if fold(column.name) == fold(field.name)), None)
+        known: dict[int | None, Column] = {column.column_id: column for column in table.columns}
+        return [known.get(field_id(field)) for field in fields]
+    return [table.by_name.get(fold(field.name)) for field in fields]
 
 
 def _strangers(fields: list[pa.Field], table: TableDefinition, *, by_id: bool) -> Iterator[str]:
@@ -184,18 +185,20 @@ def _misfits(column: Column, field: pa.Field, where: str, *, by_id: bool) -> Ite
 
 
 def _struct_misfits(column: Column, inner: list[pa.Field], where: str, *, by_id: bool) -> Iterator[str]:
-    for child_field in inner:
-        child = _child_of(column, child_field, by_id=by_id)
+    for child, child_field in zip(_children_of(column, inner, by_id=by_id), inner, strict=True):
         if child is None:
             yield f"column {where}: field {child_field.name} is not in {column.type}"
             continue
         yield from _misfits(child, child_field, f"{where}.{child_field.name}", by_id=by_id)
 
 
-def _child_of(column: Column, field: pa.Field, *, by_id: bool) -> Column | None:
-    if by_id and (found := field_id(field)) is not None:
-        return next((child for child in column.children if child.column_id == found), None)
-    return next((child for child in column.children if fold(child.name) == fold(field.name)), None)
+def _children_of(column: Column, fields: Iterable[pa.Field], *, by_id: bool) -> list[Column | None]:
+    ids = {child.column_id: child for child in column.children} if by_id else {}
+    names = {fold(child.name): child for child in column.children}
+    return [
+        names.get(fold(field.name)) if not by_id or (found := field_id(field)) is None else ids.get(found)
+        for field in fields
+    ]
 
 
 def _id_misfit(child: Column, field: pa.Field, where: str) -> Iterator[str]:
@@ -206,7 +209,7 @@ def _id_misfit(child: Column, field: pa.Field, where: str) -> Iterator[str]:
 def _mapping(column: Column, field: pa.Field, source_name: str | None = None, *, by_id: bool) -> MappedColumn:
     inner = list(fields_of(field.type))
     if column.type.name == "struct":
-        pairs = [(_child_of(column, each, by_id=by_id), each) for each in inner]
+        pairs = zip(_children_of(column, inner, by_id=by_id), inner, strict=True)
         children = tuple(_mapping(child, each, by_id=by_id) for child, each in pairs if child is not None)
     elif column.type.name == "list":
         children = (_mapping(column.children[0], inner[0], _LIST_CHILD, by_id=by_id),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from commitlog.client.tables.arrow_columns import Find
+from commitlog.client.tables.arrow_columns import Find, first_places
 from commitlog.client.tables.arrow_types import field_id
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.definitions import Column
@@ -21,21 +21,18 @@ def finder(columns: Sequence[Column], mapping: tuple[MappedColumn, ...] | None) 
         column_id: name for column, each in _mapped(columns, mapping) for column_id, name in _named(column, each)
     }
 
-    def by_source(column: Column, fields: Sequence[pa.Field]) -> int | None:
-        name = sources.get(column.column_id)
-        return next((at for at, each in enumerate(fields) if each.name == name), None)
+    def by_source(fields: Sequence[pa.Field]) -> Callable[[Column], int | None]:
+        places = first_places(each.name for each in fields)
+        return lambda column: places.get(sources.get(column.column_id))
 
     return by_source
 
 
-def _by_id(column: Column, fields: Sequence[pa.Field]) -> int | None:
-    ids = [field_id(each) for each in fields]
-    if column.column_id in ids:
-        return ids.index(column.column_id)
+def _by_id(fields: Sequence[pa.Field]) -> Callable[[Column], int | None]:
+    ids = first_places(map(field_id, fields))
     # Nested fields may have no ids where the columns do.
-    return next(
-        (at for at, each in enumerate(fields) if ids[at] is None and fold(each.name) == fold(column.name)), None
-    )
+    names = first_places(fold(each.name) if field_id(each) is None else None for each in fields)
+    return lambda column: ids.get(column.column_id, names.get(fold(column.name)))
 
 
 def _mapped(columns: Sequence[Column], mapping: Sequence[MappedColumn]) -> Iterator[tuple[Column, MappedColumn]]:

@@ -22,7 +22,7 @@ from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
 from commitlog.client.reading.matching import Condition, Expression, all_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, there, wanted
-from commitlog.client.tables.arrow_columns import Find, conformed
+from commitlog.client.tables.arrow_columns import conformed
 from commitlog.client.tables.arrow_schemas import arrow_schema
 from commitlog.client.tables.stored_rows import scalar_of
 from commitlog.domain.model.definitions import Column
@@ -153,7 +153,11 @@ class _Sources:
         self.columns = columns
         self._find = finder(every, file.rows.name_mapping)
         self._types = {c.column_id: f.type for c, f in zip(every, arrow_schema(every), strict=True)}
-        self._fields: Mapping[int, pa.Field | None] = {c.column_id: _field(self._find, c, file.schema) for c in every}
+        fields = list(file.schema)
+        place = self._find(fields)
+        self._fields: Mapping[int, pa.Field | None] = {
+            c.column_id: None if (at := place(c)) is None else fields[at] for c in every
+        }
         self._rest = [each for each in conditions if not self._is_filtered(each.column)]
         self.filter = all_of(
             [each.on(self._value(each.column)) for each in conditions if self._is_filtered(each.column)]
@@ -203,12 +207,6 @@ class _Sources:
             return conformed(array, column, data_type, self._find, is_read=True)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataFileError(f"column {column.name} ({column.type}) of a file: {error}") from error
-
-
-def _field(find: Find, column: Column, schema: pa.Schema) -> pa.Field | None:
-    fields = list(schema)
-    at = find(column, fields)
-    return None if at is None else fields[at]
 
 
 def _casts(given: pa.DataType, wanted: pa.DataType) -> bool:

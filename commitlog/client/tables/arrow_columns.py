@@ -6,8 +6,8 @@ is NULL, what the table does not have is refused before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +19,28 @@ from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.typed_values import canonical_value
 from commitlog.domain.model.types import fold
 
-Find: TypeAlias = "Callable[[Column, Sequence[pa.Field]], int | None]"
-"""Which of the fields is the column's; None when it is missing."""
+Value = TypeVar("Value", bound=Hashable)
+
+Find: TypeAlias = "Callable[[Sequence[pa.Field]], Callable[[Column], int | None]]"
+"""Looks at fields once; what it gives tells which of them is a column's, or None when it is missing."""
 
 _UUID_BYTES, _INTERVAL_BYTES = 16, 12
 _INTEGER_DIGITS_MAX = 20
 _HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], np.uint8)
 
 
-def by_name(column: Column, fields: Sequence[pa.Field]) -> int | None:
-    """The field that has the column's name, but for its case."""
-    return next((at for at, each in enumerate(fields) if fold(each.name) == fold(column.name)), None)
+def by_name(fields: Sequence[pa.Field]) -> Callable[[Column], int | None]:
+    """Finds the field that has the column's name, but for its case."""
+    places = first_places(fold(each.name) for each in fields)
+    return lambda column: places.get(fold(column.name))
+
+
+def first_places(values: Iterable[Value]) -> dict[Value, int]:
+    """Where each value stands first."""
+    places: dict[Value, int] = {}
+    for at, value in enumerate(values):
+        places.setdefault(value, at)
+    return places
 
 
 def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Find, *, is_read: bool) -> pa.Array:
@@ -52,10 +63,10 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_struct(data_type) and pa.types.is_struct(array.type):
-        fields = list(array.type)
+        place = find(list(array.type))
         parts = []
         for child, field in zip(column.children, data_type, strict=True):
-            at = find(child, fields)
+            at = place(child)
             parts.append(
                 missing(child, len(array), field.type, is_read=is_read)
                 if at is None

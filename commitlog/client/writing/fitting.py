@@ -86,8 +86,7 @@ def fit(given: pa.Schema, table: TableDefinition, *, is_read: bool = False) -> F
             return kept
     schema = file_schema(table.columns)
     _check(given, table)
-    fields = list(given)
-    sources = tuple(by_name(column, fields) for column in table.columns)
+    sources = tuple(map(by_name(list(given)), table.columns))
     flat = tuple(flat_columns(schema, {column.name: column for column in table.columns}))
     made = Fit(
         table,

@@ -41,7 +41,8 @@ def read_rows(rows: RowsOfFile, columns: Sequence[Column], schema: pa.Schema) ->
     with pq.ParquetFile(inner, filesystem=filesystem) as file:
         find = finder(columns, rows.name_mapping)
         fields = list(file.schema_arrow)
-        sources = [None if (at := find(column, fields)) is None else fields[at].name for column in columns]
+        place = find(fields)
+        sources = [None if (at := place(column)) is None else fields[at].name for column in columns]
         flags = None if rows.is_whole else wanted(rows, file.metadata.num_rows)
         start = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=sorted({name for name in sources if name is not None})):

@@ -37,7 +37,14 @@ def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, tab
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            fitted = pa.Table.from_arrays([_array(batch, column, schema) for column in columns], schema=schema)
+            place = by_name(list(batch.schema))
+            fitted = pa.Table.from_arrays(
+                [
+                    _array(batch, column, place(column), data_type)
+                    for column, data_type in zip(columns, schema.types, strict=True)
+                ],
+                schema=schema,
+            )
             for partition in by_partition(fitted, table):
                 path = f"{directory}/{partition.directory}{name}"
                 with Naming(path):
@@ -58,9 +65,7 @@ def _writer(path: str, schema: pa.Schema, columns: Sequence[Column]) -> pq.Parqu
     return pq.ParquetWriter(inner, schema, filesystem=filesystem, compression="snappy", write_statistics=bounded)
 
 
-def _array(batch: pa.RecordBatch, column: Column, schema: pa.Schema) -> pa.Array:
-    data_type = schema.field(column.name).type
-    position = by_name(column, list(batch.schema))
+def _array(batch: pa.RecordBatch, column: Column, position: int | None, data_type: pa.DataType) -> pa.Array:
     if position is None:
         array = missing(column, batch.num_rows, data_type, is_read=False)
     else:
