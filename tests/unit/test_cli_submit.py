@@ -35,6 +35,13 @@ def test_example_when_sent_one_after_another_then_each_is_committed(cli: CliLog)
         assert cli.log.history(1)[0].change_kinds[-1] == kind
 
 
+def test_example_when_printed_then_is_not_said_to_be_sent_as_it_is(cli: CliLog) -> None:
+    """Its file is not there, and its ids are those of an empty log: sent to another one it is refused, or breaks a table."""
+    said = cli.run("submit", "--example", "append").stderr
+    assert "names, ids and files of yours" in said
+    assert "submit -" not in said
+
+
 def test_submit_when_a_line_has_no_id_and_no_base_then_they_are_filled_in(cli: CliLog) -> None:
     append = {"kind": "APPEND", "schema": "main", "table": "t", "files": []}
     append["files"] = [{"path": "a.parquet", "record_count": 1, "file_size_bytes": 9}]

@@ -39,7 +39,7 @@ def _print_example(context: click.Context, _: click.Parameter, kind: str | None)
     if kind is None:
         return
     click.echo(json.dumps(example_of(ChangeKind(kind))))
-    click.echo(f"it can be sent as it is: commitlog submit --example {kind} | commitlog submit -", err=True)
+    click.echo("an example: put names, ids and files of yours into it, then: commitlog submit FILE", err=True)
     context.exit()
 
 
