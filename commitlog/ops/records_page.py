@@ -26,6 +26,7 @@ _TOPICS = {
     "receipts": "receipts",
     "dead_letter": "dead-letters",
     "heartbeat": "control",
+    "trim": "trims, which `commitlog archive --trim` makes",
     "file_statistics": "none: within a proposal, as bytes",
     "checkpoint_section": "none: in a checkpoint's file",
 }

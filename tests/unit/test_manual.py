@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 from commitlog.config import Settings
 from commitlog.domain.model import LogSettings
+from commitlog.log.codec.framing import schemas_dir
 from commitlog.ops.cli.commands_page import commands_page
 from commitlog.ops.manual import conflict_page, errors_page, invalid_page
 from commitlog.ops.metrics_page import metrics_page
@@ -34,6 +36,12 @@ def test_errors_then_as_they_describe_themselves() -> None:
 def test_records_then_as_the_schemas_declare_them() -> None:
     written = (DOCS / "records.md").read_text()
     assert written == records_page(), "print it anew: commitlog manual records > docs/records.md"
+
+
+def test_records_then_none_that_a_schema_declares_is_left_out() -> None:
+    declared = {path.stem for path in schemas_dir().glob("*.avsc") if path.stem.isidentifier()}
+    told = re.findall(r"Schema: `(\w+)\.avsc`", (DOCS / "records.md").read_text(encoding="utf-8"))
+    assert sorted(told) == sorted(declared)
 
 
 def test_metrics_then_as_the_measures_describe_themselves() -> None:

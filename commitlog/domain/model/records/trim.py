@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Trim(NamedTuple):
-    """Written to the trims topic before outcomes are deleted from the results; the last one counts.
+    """Written to the trims topic before outcomes are deleted from the results; the one with the largest seq counts.
 
     genesis: The record with which the results began.
     log_id: Of the log.
