@@ -147,7 +147,7 @@ def test_load_when_rows_come_by_standard_input_then_as_those_of_a_file(
 ) -> None:
     assert load("t", "-", "--create", stdin=CSV).exit_code == 0
     lines = '{"id": 4, "name": "d"}\n'
-    assert load("t", "-", "--format", "jsonl", stdin=lines).stdout == "1 rows into t: snapshot 2\n"
+    assert load("t", "-", "--format", "jsonl", stdin=lines).stdout == "1 row into t: snapshot 2\n"
     assert rows(log, "t") == sorted([*ROWS, {"id": 4, "name": "d", "day": None}], key=str)
     assert "nothing to commit" in load("t", "-", write(tmp_path / "none.csv", "id\n"), stdin="id\n").stdout
     with pytest.raises(InvalidRequestError, match="once only"):
@@ -162,7 +162,7 @@ def test_load_when_told_how_csv_is_written_then_reads_it_so_and_says_what_it_too
     assert done.stdout.splitlines()[-1] == "created with the columns zip varchar, n int64"
     assert rows(log, "t") == [{"zip": "01234", "n": None}, {"zip": None, "n": 7}]
     write(tmp_path / "more.csv", "zip\tn\n7\t8\n")
-    assert load("t", "more.csv", "--delimiter", "tab").stdout == "1 rows into t: snapshot 2\n"
+    assert load("t", "more.csv", "--delimiter", "tab").stdout == "1 row into t: snapshot 2\n"
 
 
 def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load: Load, tmp_path: Path) -> None:

@@ -460,6 +460,10 @@ def test_describe_changes_when_walked_over_all_kinds_then_none_is_missing() -> N
     assert {change.kind for change, _ in EVERY_CHANGE} == set(m.ChangeKind)
 
 
+def test_describe_changes_when_there_are_none_then_the_writer_is_opened() -> None:
+    assert describe_changes(()) == "open writer"
+
+
 def test_describe_changes_when_many_then_counts_the_rest() -> None:
     assert describe_changes([m.CreateSchema("s")] * 5, shown_max=1) == "create schema s, and 4 more"
 

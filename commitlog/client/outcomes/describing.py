@@ -21,11 +21,11 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d[\d:.+\-Z]*)?")
 
 
 def describe_changes(changes: Sequence[m.Change], *, shown_max: int = 3) -> str:
-    """The changes of a proposal on one line."""
+    """The changes of a proposal on one line; one without changes opens its writer."""
     shown = [describe_change(change) for change in changes[:shown_max]]
     if len(changes) > shown_max:
         shown.append(f"and {len(changes) - shown_max} more")
-    return ", ".join(shown) if shown else "nothing"
+    return ", ".join(shown) or "open writer"
 
 
 def describe_entry(entry: HistoryEntry) -> str:
@@ -45,9 +45,8 @@ def describe_outcome(outcome: m.Outcome) -> str:
     asked = outcome.proposal
     if asked is None:
         return _what(outcome.reason, outcome.detail, None, "")
-    changes = describe_changes(asked.changes) if asked.changes else "open writer"
     message = asked.message if outcome.verdict is m.Verdict.COMMITTED else None
-    return _what(outcome.reason, outcome.detail, message, changes)
+    return _what(outcome.reason, outcome.detail, message, describe_changes(asked.changes))
 
 
 def _what(reason: str | None, detail: str | None, message: str | None, asked: str) -> str:
