@@ -157,6 +157,25 @@ def test_offset_when_its_snapshot_is_expired_then_a_running_stream_goes_on_and_a
         step(reader(options), mine)
 
 
+def test_offset_when_rows_came_and_all_is_expired_since_then_a_new_stream_says_so(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("main.other", {"id": "int64"})
+    mine = {"snapshot": put(log, 1)}
+    running = reader(options)
+    assert step(running, mine) == (mine, [])
+    put(log, 2)
+    with log.transaction() as tx:
+        tx.expire_snapshots(put(log, 1, table="main.other"))
+    seen(log, tx.outcome)
+    running._head = None
+    for stream in (running, reader(options)):
+        with pytest.raises(SnapshotNotFoundError) as refused:
+            stream.latestOffset(mine, stream.getDefaultReadLimit())
+        assert "startingSnapshot=full" in refused.value.__notes__[0]
+
+
 @pytest.mark.parametrize(
     ("limit", "batches"),
     [

@@ -21,7 +21,7 @@ from commitlog.catalog.table_changes import ChangedFile, ChangedRow, TableChange
 from commitlog.client.reading.rows_of_file import rows_of_change
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column
-from commitlog.errors import ConfigurationError, DataFileError, TableNotFoundError
+from commitlog.errors import ConfigurationError, DataFileError, SnapshotNotFoundError, TableNotFoundError
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.source.batch_limits import BatchLimits, Load
@@ -116,6 +116,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, after: int, head: int, *, is_limited: bool) -> int:
         """Where a batch ends that begins after a snapshot: at the last one that changed the table, or would be too much."""
+        # Expired snapshots do not tell any more what they changed: whoever went by those that are left would lose rows.
+        self._check_kept(self._unchanged_upto(after) + 1)
         table = self._table_at(head)
         changes = TableChanges(self._catalog, table, self._unchanged_upto(after), head)
         most = self._limits.smallest if is_limited else None
@@ -170,7 +172,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return packed(columns, parts_of_scan(scan, columns, self._schema))
 
     def _changed_parts(self, after: int, upto: int) -> Sequence[InputPartition]:
-        self._catalog.check_snapshot(after)
+        self._check_kept(after)
         table = self._table_at(upto)
         self._check_same(table, after)
         columns = self._columns(table.definition.columns, table.definition.table_id)
@@ -201,6 +203,16 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if found is None:
             raise TableNotFoundError(str(self._name), snapshot_id=snapshot_id)
         return found
+
+    def _check_kept(self, snapshot_id: int) -> None:
+        try:
+            self._catalog.check_snapshot(snapshot_id)
+        except SnapshotNotFoundError as error:
+            error.add_note(
+                f"The stream of {self._name} needs it to know what came next, and snapshots are expired. Begin another stream, "
+                "with a checkpoint of its own and the option startingSnapshot=full (the table as it is now, then what comes)"
+            )
+            raise
 
     def _check_same(self, table: CatalogTable, after: int) -> None:
         """Raise ConfigurationError where the name was another table's, of which nobody would tell what came to it since."""
