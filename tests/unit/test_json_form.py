@@ -47,6 +47,10 @@ def statistic(**fields: Any) -> dict[str, Any]:
     return proposal(append(data_file(statistics=[{"column": "c", **fields}])))
 
 
+def row_of(fields: str) -> str:
+    return f'"base_snapshot_id": 0, "changes": [{{"kind": "INSERT_ROW", "schema": "s", "table": "t", "row": {{{fields}}}}}]'
+
+
 @pytest.mark.parametrize(
     ("value", "field"),
     [
@@ -245,20 +249,50 @@ def test_line_when_it_lacks_what_stands_in_for_it_then_it_is_filled_in() -> None
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "detail"),
     [
-        '"base_snapshot_id": 9223372036854775808, "changes": []',
-        '"base_snapshot_id": NaN, "changes": []',
-        '"base_snapshot_id": 0, "base_snapshot_id": 1, "changes": []',
-        '"base_snapshot_id": 0, "changes": [{"kind": "CREATE_SCHEMA", "schema": "a", "schema": "b"}]',
-        '"base_snapshot_id": 0, "changes": [{"kind": "INSERT_ROW", "schema": "main", "table": "k", "row": {"id": 1, "id": 1}}]',
+        (
+            '"base_snapshot_id": 9223372036854775808, "changes": []',
+            "proposal.base_snapshot_id: 9223372036854775808 is beyond a 64-bit integer",
+        ),
+        (
+            f'"base_snapshot_id": {"9" * 5000}, "changes": []',
+            f"proposal.base_snapshot_id: {'9' * 57}... is beyond a 64-bit integer",
+        ),
+        ('"base_snapshot_id": NaN, "changes": []', "proposal.base_snapshot_id: expected an integer, not NaN"),
+        ('"base_snapshot_id": 0, "base_snapshot_id": 1, "changes": []', "proposal.base_snapshot_id is given twice"),
+        (
+            '"base_snapshot_id": 0, "isolation": "SNAPSHOT", "isolation": "SNAPSHOT", "changes": []',
+            "proposal.isolation is given twice",
+        ),
+        (
+            '"base_snapshot_id": 0, "changes": [{"kind": "CREATE_SCHEMA", "schema": "a", "schema": "b"}]',
+            "proposal.changes[0].schema is given twice",
+        ),
+        (
+            '"base_snapshot_id": 0, "changes": [{"kind": "DROP_VIEW", "kind": "DROP_TABLE", "schema": "a", "table": "b"}]',
+            "proposal.changes[0].kind is given twice",
+        ),
+        (row_of('"id": 1, "id": 1'), "proposal.changes[0].row.id is given twice"),
+        (row_of('"v": [{"a": 1, "a": 1}]'), "proposal.changes[0].row.v[0].a is given twice"),
+        (
+            row_of('"v": {"a": [1, 18446744073709551616]}'),
+            "proposal.changes[0].row.v.a[1]: 18446744073709551616 is beyond a 64-bit integer: as a column's value it is "
+            "written as text",
+        ),
+        (
+            row_of('"v": -Infinity'),
+            "proposal.changes[0].row.v: -Infinity is beyond a 64-bit float: as a column's value it is written as text",
+        ),
     ],
 )
-def test_line_when_it_holds_what_no_reader_may_take_then_malformed_with_the_ids_beside_it(wrong: str) -> None:
+def test_line_when_it_holds_what_no_reader_may_take_then_malformed_with_its_place_and_the_ids_beside_it(
+    wrong: str, detail: str
+) -> None:
     found = parse_proposal(f'{{"proposal_id": "{make_id(3)}", "writer_id": "w", {wrong}}}')
     assert isinstance(found, MalformedProposal)
     assert (to_json(found.proposal_id), found.writer_id) == (make_id(3), "w")
-    assert "beyond a 64-bit integer" in found.detail or "NaN" in found.detail or "is given twice" in found.detail
+    assert found.detail == detail
 
 
 def test_line_when_it_is_refused_and_no_json_behind_that_then_malformed_without_ids() -> None:

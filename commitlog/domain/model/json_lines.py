@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from commitlog.domain.model.ids import parse_id
@@ -25,16 +24,12 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     """
     value: Any = None
     try:
-        text = line.decode("utf-8") if isinstance(line, bytes) else line
-        value = read_json(text)
+        value = read_json(line.decode("utf-8") if isinstance(line, bytes) else line)
         if isinstance(value, dict):
             value = {**(missing or {}), **value}
         return proposal_from_json(value)
     except MalformedRecordError as error:
         detail = str(error)
-        if value is None:
-            # What is refused while it is read may stand beside ids that are right.
-            value = _loosely_read(text)
     except UnicodeDecodeError as error:
         detail = f"not UTF-8: {error.reason} at byte {error.start}"
     except json.JSONDecodeError as error:
@@ -42,12 +37,6 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     except RecursionError:
         detail = "not a proposal: nested too deep"
     return MalformedProposal(detail, *_readable_ids(value))
-
-
-def _loosely_read(text: str) -> Any:
-    with suppress(ValueError, RecursionError):
-        return json.loads(text, parse_int=float)
-    return None
 
 
 def _readable_ids(value: Any) -> tuple[ProposalId | None, str | None]:

@@ -55,18 +55,29 @@ def no_constant(name: str) -> float:
     raise MalformedRecordError(f"{name} is no JSON number")
 
 
-def once_each(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of an object; MalformedRecordError for one that is given twice, of which `json.loads` takes the last."""
+class _GivenTwice:
+    """In the place of a value whose field is given twice, of which `json.loads` takes the last."""
+
+
+_GIVEN_TWICE = _GivenTwice()
+_DIGITS_MAX = 100
+"""More than 64 bits have, and than an error's text shows."""
+
+
+def _once_each(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(fields)
     if len(found) < len(fields):
-        [(twice, _)] = Counter([name for name, _ in fields]).most_common(1)
-        raise MalformedRecordError(f"the field {shown(twice)} is given twice")
+        found.update((name, _GIVEN_TWICE) for name, times in Counter(name for name, _ in fields).items() if times > 1)
     return found
 
 
 def read_json(given: str) -> Any:
-    """What a text of JSON says; MalformedRecordError for what no reader here may take, JSONDecodeError for what is none."""
-    return json.loads(given, parse_int=bounded_int, parse_constant=no_constant, object_pairs_hook=once_each)
+    """What a text of JSON says; JSONDecodeError for what is none.
+
+    What no reader here may take (numbers beyond 64 bits, NaN, fields that are given twice) is refused by the readers, which
+    know where it stands.
+    """
+    return json.loads(given, parse_int=lambda digits: int(digits[:_DIGITS_MAX]), object_pairs_hook=_once_each)
 
 
 class Field(NamedTuple):
@@ -77,6 +88,8 @@ class Field(NamedTuple):
 
 
 def _wrong(where: str, value: object, wanted: str) -> MalformedRecordError:
+    if value is _GIVEN_TWICE:
+        return MalformedRecordError(f"{where} is given twice")
     return MalformedRecordError(f"{where}: expected {wanted}, not {shown(value)}")
 
 
@@ -106,16 +119,21 @@ def boolean(value: Any, where: str) -> bool:
     return value
 
 
+_AS_TEXT = ": as a column's value it is written as text"
+
+
 def scalar(value: Any, where: str) -> Scalar:
     """Null, true, false, a finite number or text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise MalformedRecordError(f"{where}: {shown(value)} is beyond a 64-bit float")
+            raise MalformedRecordError(f"{where}: {shown(value)} is beyond a 64-bit float{_AS_TEXT}")
         return value
     if isinstance(value, int):
-        return integer(value, where)
+        if not is_bigint(value):
+            raise MalformedRecordError(f"{where}: {shown(value)} is beyond a 64-bit integer{_AS_TEXT}")
+        return value
     raise _wrong(where, value, "null, true, false, a number or text")
 
 
@@ -134,9 +152,9 @@ def _row_values(value: Any, where: str) -> RowValue:
 
 def _row_value(value: Any, where: str) -> RowValue:
     if isinstance(value, list):
-        return [_row_value(item, where) for item in value]
+        return [_row_value(item, f"{where}[{index}]") for index, item in enumerate(value)]
     if isinstance(value, dict):
-        return {text(key, where): _row_value(item, where) for key, item in value.items()}
+        return {text(key, where): _row_value(item, f"{where}.{key}") for key, item in value.items()}
     return scalar(value, where)
 
 
@@ -150,7 +168,7 @@ def default_text(value: Any, where: str) -> str:
 
 def json_text(value: Any, _: str) -> str:
     """Anything, kept as JSON."""
-    return json.dumps(value)
+    return json.dumps(value, default=repr)
 
 
 def positions(value: Any, where: str) -> RowPositions:
@@ -207,8 +225,7 @@ def member(kind: type[E]) -> Reader[E]:
         try:
             return kind(value)
         except ValueError:
-            known = ", ".join(str(each) for each in kind)
-            raise MalformedRecordError(f"{where}: {shown(value)} is none of {known}") from None
+            raise _wrong(where, value, f"one of {', '.join(str(each) for each in kind)}") from None
 
     return read_member
 
@@ -220,9 +237,11 @@ def read_fields(value: Any, where: str, known: Mapping[str, Field], skip: tuple[
     """The fields of a record by their table; those to skip are read elsewhere."""
     if not isinstance(value, dict):
         raise _wrong(where, value, "an object")
-    for name in value:
+    for name, given in value.items():
         if name not in known and name not in skip:
             raise MalformedRecordError(f"{where}: unknown field {shown(name)}; known are {', '.join(known)}")
+        if given is _GIVEN_TWICE:
+            raise MalformedRecordError(f"{where}.{name} is given twice")
     found: dict[str, Any] = {}
     missing: list[str] = []
     for name, (read, default) in known.items():
