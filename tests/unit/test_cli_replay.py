@@ -53,6 +53,13 @@ def test_replay_when_blank_lines_are_between_then_offsets_are_line_numbers() -> 
     assert [each["verdict"] for each in found] == ["COMMITTED", "COMMITTED"]
 
 
+def test_replay_when_a_file_begins_with_a_byte_order_mark_then_its_first_line_is_decided_too(tmp_path: Path) -> None:
+    (tmp_path / "1").write_bytes(b"\xef\xbb\xbf" + line(1, create()))
+    (tmp_path / "2").write_bytes(b"\xef\xbb\xbf" + line(2, append("a"), base=1))
+    found = outcomes(str(tmp_path / "1"), str(tmp_path / "2"))
+    assert [each["snapshot_id"] for each in found] == [1, 2]
+
+
 def test_replay_when_the_last_line_has_no_newline_then_is_decided() -> None:
     assert [each["snapshot_id"] for each in outcomes("-", given=line(1, create()).rstrip())] == [1]
 

@@ -14,6 +14,9 @@ from commitlog.domain.model.records.proposal_json import proposal_from_json
 from commitlog.domain.model.values import ProposalId
 from commitlog.errors import MalformedRecordError
 
+_BYTE_ORDER_MARK = "\ufeff"
+"""With which some editors begin a file."""
+
 
 def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) -> Proposal | MalformedProposal:
     """Read one line of a proposals file; what is none comes back as a MalformedProposal, with its ids if they can be read.
@@ -24,7 +27,8 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     """
     value: Any = None
     try:
-        value = read_json(line.decode("utf-8") if isinstance(line, bytes) else line)
+        text = line.decode("utf-8") if isinstance(line, bytes) else line
+        value = read_json(text.removeprefix(_BYTE_ORDER_MARK))
         if isinstance(value, dict):
             value = {**(missing or {}), **value}
         return proposal_from_json(value)
