@@ -17,7 +17,14 @@ from typing import Any, NamedTuple, TypeAlias
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model import ColumnStatistics, DataFile, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves
-from commitlog.domain.model.typed_values import EXACT, SECOND_DIGITS, WIDE_INTEGERS, canonical_value, nearest_float
+from commitlog.domain.model.typed_values import (
+    EXACT,
+    SECOND_DIGITS,
+    WIDE_INTEGERS,
+    canonical_value,
+    is_told_exactly,
+    nearest_float,
+)
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, fold
 
 _COMPARED_AS_TEXT = frozenset({"varchar", "uuid"})
@@ -137,7 +144,9 @@ def _bound(data_type: ColumnType, given: Scalar) -> Bound | None:
 
 
 def _held(data_type: ColumnType, told: Scalar | Decimal) -> Comparable | None:
-    """A value that a column can hold."""
+    """A value that a column can hold; None for a float that stands for more than one of a decimal column."""
+    if data_type.name == "decimal" and isinstance(told, float) and not is_told_exactly(data_type, told):
+        return None
     value = comparable(data_type, told)
     return nearest_float(data_type, value) if data_type.name in FLOATS and isinstance(value, int | float) else value
 
@@ -291,7 +300,7 @@ def _widened(data_type: ColumnType, found: Readings) -> Readings:
 
 def _beside_float(data_type: ColumnType, as_given: Comparable, literal: float) -> Readings:
     """Of numbers that lie closer together than floats do, several are the literal to whoever compares them as floats."""
-    if not math.isfinite(literal) or math.ulp(literal) <= 10.0**-data_type.scale:
+    if not math.isfinite(literal) or is_told_exactly(data_type, literal):
         return Readings(as_given, as_given)
     # DuckDB rounds a decimal that it makes a float of twice, which may be the float beside the nearest.
     number, step = Decimal(literal), Decimal(2 * math.ulp(literal))

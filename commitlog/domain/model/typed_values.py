@@ -116,6 +116,15 @@ _DIGITS_MAX = 200
 EXACT = Context(prec=_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
+_FLOAT_DIGITS = 15
+"""A number of so many digits is told by the float that is nearest to it."""
+
+
+def is_told_exactly(data_type: ColumnType, value: float) -> bool:
+    """Whether floats lie so close together here that one of them is nearest to no two values of a decimal column."""
+    return math.isfinite(value) and math.ulp(value) <= 10.0**-data_type.scale
+
+
 def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
     is_number = _NUMBER.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int | float)
     if not is_number or isinstance(value, bool):
@@ -133,6 +142,8 @@ def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
         or len(digits.digits) + digits.exponent > data_type.precision - data_type.scale
     ):
         raise ValueError(f"does not fit {data_type.catalog_name}")
+    if isinstance(value, float) and len(digits.digits) > _FLOAT_DIGITS and not is_told_exactly(data_type, value):
+        raise ValueError("has more digits than a float holds: give it as text")
     return EXACT.plus(number.normalize(EXACT))
 
 
