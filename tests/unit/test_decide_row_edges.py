@@ -318,3 +318,25 @@ def test_an_outcome_that_ends_a_row_which_is_not_there_then_replay_stops(log: De
     fresh = made()
     with pytest.raises(AssertionError, match="row 99 of table 1 is not where the outcome says"):
         replay(fresh.state, forged)
+
+
+CONFIGURED = {"kind": "CONFIGURE", "settings": {"files_max": None}}
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (insert(id=1, v=5), "column v of table k: the value 5 is no text"),
+        (insert(id=1, v=[True, None]), "column v of table k: the value [true, null] is no text"),
+        (insert(id="1", v="x"), "column id of table k: the value '1' is text, not a number"),
+        (insert(id=1, v="x" * 99, n={"a": 1}), """column n of table k: the value {"a": 1} is no number"""),
+        (update(True, v="x"), "key column id of table k: the value true is no integer"),
+        (CONFIGURED, "files_max is a whole number from 1 to 9007199254740992, not null"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_then_the_text_shows_it_as_it_was_written_and_where(
+    change: dict[str, Any], text: str
+) -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", "id int64, v varchar, n float64"))
+    assert log.refused("INVALID", change).detail == text

@@ -30,6 +30,7 @@ from commitlog.domain.model.definitions import (
     PartitionKey,
     TableDefinition,
     quoted,
+    quoted_value,
 )
 from commitlog.domain.model.typed_values import canonical_value, check_second_digits, timetz_text, value_text
 from commitlog.domain.model.types import (
@@ -312,10 +313,9 @@ def check_partition_values(table: TableDefinition, file: DataFile) -> None:
         try:
             canonical_value(column.type, value)
         except ValueError as error:
-            shown = quoted(str(value))
             raise InvalidChangeError(
                 InvalidCode.PARTITION_VALUES_INVALID,
-                f"file {quoted(file.path)}: the partition value {shown!r} of {quoted(column.name)} {error}",
+                f"file {quoted(file.path)}: the partition value {quoted_value(value)} of {quoted(column.name)} {error}",
             ) from None
 
 

@@ -13,9 +13,10 @@ from typing import ClassVar, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from commitlog.domain.model import InvalidCode, Scalar
+from commitlog.domain.model import InvalidCode, RowValue, Scalar
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.types import ColumnType, fold
+from commitlog.domain.model.values import shown
 from commitlog.errors import InvalidChangeError
 
 HANDLER_PREFIX = "handler:"
@@ -316,6 +317,11 @@ def quoted(text: str, length_max: int = 80) -> str:
     """A name, or what somebody else says, as it stands in a message: printable, and not longer than a line."""
     shown = visible(text)
     return shown if len(shown) <= length_max else shown[: length_max - 3] + "..."
+
+
+def quoted_value(value: RowValue) -> str:
+    """A value of a row or setting, as it stands in a message: text in quotes, all else as JSON has it."""
+    return repr(quoted(value)) if isinstance(value, str) else shown(value)
 
 
 def no_such_column(table: str, name: str, columns: Iterable[Column]) -> InvalidChangeError:

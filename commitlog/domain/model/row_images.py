@@ -7,7 +7,7 @@ from math import isfinite
 
 from commitlog.domain.model import InvalidCode, RowValue
 from commitlog.domain.model.defining import default_value
-from commitlog.domain.model.definitions import TableDefinition, quoted
+from commitlog.domain.model.definitions import TableDefinition, quoted, quoted_value
 from commitlog.domain.model.nested_text import check_nested_text
 from commitlog.domain.model.typed_values import canonical_value, check_json_type, check_second_digits
 from commitlog.domain.model.types import ColumnType, fold
@@ -74,9 +74,9 @@ def complete_row(
             check_second_digits(column.type, value)
             check_nested_text(column.type, value)
         except ValueError as error:
-            shown = str(value) if len(str(value)) <= 60 else str(value)[:57] + "..."
             raise InvalidChangeError(
-                InvalidCode.VALUE_INVALID, f"column {quoted(column.name)}: the value {quoted(shown)!r} {error}"
+                InvalidCode.VALUE_INVALID,
+                f"column {quoted(column.name)} of table {quoted(table.name)}: the value {quoted_value(value)} {error}",
             ) from None
         full[column.name] = value
     return full

@@ -7,6 +7,7 @@ from typing import Any
 
 from commitlog.domain.model import Granularity, InvalidCode, LogSettings, Scalar
 from commitlog.domain.model.defining import check_policy
+from commitlog.domain.model.definitions import quoted_value
 from commitlog.domain.model.row_width import POSTGRESQL_ROW_BYTES_MAX
 from commitlog.errors import InvalidChangeError
 
@@ -56,12 +57,13 @@ def _checked(key: str, value: Scalar) -> object:
     if key == "conflict_granularity":
         if value not in tuple(Granularity):
             raise InvalidChangeError(
-                InvalidCode.SETTING_VALUE_INVALID, f"conflict_granularity is TABLE, FILE or ROW, not {value!r}"
+                InvalidCode.SETTING_VALUE_INVALID,
+                f"conflict_granularity is TABLE, FILE or ROW, not {quoted_value(value)}",
             )
         return Granularity(str(value))
     if key == "on_conflict":
         if not isinstance(value, str):
-            raise InvalidChangeError(InvalidCode.POLICY_UNKNOWN, f"on_conflict is a text, not {value!r}")
+            raise InvalidChangeError(InvalidCode.POLICY_UNKNOWN, f"on_conflict is a text, not {quoted_value(value)}")
         check_policy(value)
         return value
     if value is None and key in _OPTIONAL:
@@ -69,6 +71,7 @@ def _checked(key: str, value: Scalar) -> object:
     low, high = _AT_LEAST.get(key, 0), _AT_MOST.get(key, _BOUND_MAX)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise InvalidChangeError(
-            InvalidCode.SETTING_VALUE_INVALID, f"{key} is a whole number from {low} to {high}, not {value!r}"
+            InvalidCode.SETTING_VALUE_INVALID,
+            f"{key} is a whole number from {low} to {high}, not {quoted_value(value)}",
         )
     return value

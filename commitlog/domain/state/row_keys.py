@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from commitlog.domain.model import DeleteRow, InsertRow, InvalidCode, Row, RowValue, UpdateRow
-from commitlog.domain.model.definitions import Column, TableDefinition, quoted
+from commitlog.domain.model.definitions import Column, TableDefinition, quoted, quoted_value
 from commitlog.domain.model.typed_values import canonical_value, check_json_type, value_text
 from commitlog.domain.model.types import INTEGER_BITS, fold
 from commitlog.domain.state.rows import LOCAL, Origin, RowVersion
@@ -60,7 +60,8 @@ def given_key(table: TableDefinition, key: Row) -> str:
             canonical_value(column.type, value)
         except ValueError as error:
             raise InvalidChangeError(
-                InvalidCode.VALUE_INVALID, f"key column {quoted(column.name)}: the value {quoted(str(value))!r} {error}"
+                InvalidCode.VALUE_INVALID,
+                f"key column {quoted(column.name)} of table {quoted(table.name)}: the value {quoted_value(value)} {error}",
             ) from None
         image[column.name] = value
     return key_of(table, image)
