@@ -62,6 +62,28 @@ def test_submit_when_fields_are_missing_then_all_are_named_and_what_came_before_
     assert cli.log.last_seq() == 1
 
 
+@pytest.mark.parametrize("base", [None, 0])
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (
+            {"message": "\ud800"},
+            r"the proposal cannot be written: a text of it holds the character U\+D800, which no text here may hold",
+        ),
+        ({"message": "x" * 5_000_000}, "the proposal takes 5,000,... bytes, the log's limit is 4,000,000"),
+        ({"reads": [{"kind": "NAME", "schema": "s"}] * 1001}, "1,001 reads are more than the log's limit of 1,000; .*"),
+    ],
+)
+def test_submit_when_a_line_cannot_be_sent_then_it_is_named_and_what_came_before_was_sent(
+    cli: CliLog, wrong: dict[str, object], why: str, base: int | None
+) -> None:
+    based = {} if base is None else {"base_snapshot_id": base}
+    given = line("t", **based) + "\n" + line("u", **based) + line("v", **based, **wrong) + line("w", **based)
+    with pytest.raises(MalformedRecordError, match=f"^line 4: {why}; it and the lines after it were not sent$"):
+        cli.run("submit", "-", given=given)
+    assert cli.log.head_snapshot_id() == 2
+
+
 def test_package_when_run_as_a_module_then_is_the_command_line() -> None:
     done = subprocess.run([sys.executable, "-m", "commitlog", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("commitlog ")

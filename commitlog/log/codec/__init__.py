@@ -89,6 +89,9 @@ def encode_proposal(proposal: m.Proposal) -> bytes:
         out = begun("Proposal")
         write_proposal(out, proposal)
         return out.getvalue()
+    except UnicodeEncodeError as error:
+        detail = f"a text of it holds the character U+{ord(error.object[error.start]):04X}, which no text here may hold"
+        raise MalformedRecordError(f"the proposal cannot be written: {detail}") from None
     except _CANNOT_BE_WRITTEN as error:
         raise MalformedRecordError(f"the proposal cannot be written: {type(error).__name__} {error}"[:300]) from None
 
