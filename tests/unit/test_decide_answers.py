@@ -116,10 +116,12 @@ def test_an_id_from_the_future_then_does_not_shut_out_the_honest_ones_when_it_le
 def test_epochs_then_the_lower_and_none_are_fenced_and_an_epoch_comes_from_the_log(log: DecidedLog) -> None:
     opened = log.propose(open_writer=True)
     assert (opened.assigned.writer_epoch, opened.snapshot_id) == (1, 2)
-    log.refused("WRITER_FENCED", append())
+    unnamed = log.refused("WRITER_FENCED", append())
+    assert unnamed.detail == "no writer_epoch is given, and since writer w1 was opened only its newest may write"
     log.commit(append(), writer_epoch=1)
     assert log.propose(open_writer=True).assigned.writer_epoch == 2
-    log.refused("WRITER_FENCED", append(), writer_epoch=1)
+    older = log.refused("WRITER_FENCED", append(), writer_epoch=1)
+    assert older.detail == "writer epoch 1 is below 2: a newer writer has taken over"
     log.refused("BASE_UNKNOWN", append(), writer_epoch=9, base=99)
     log.commit(append(), writer_epoch=2)
     assert log.propose(open_writer=True).assigned.writer_epoch == 3

@@ -28,10 +28,15 @@ def refused_unseen(
             )
     writer = state.writer(proposal.writer_id)
     fenced_below = None if writer is None or proposal.open_writer else writer.epoch
-    if fenced_below is not None and (proposal.writer_epoch is None or proposal.writer_epoch < fenced_below):
-        return m.Reason.WRITER_FENCED, (
-            f"writer epoch {proposal.writer_epoch} is below {fenced_below}: a newer writer has taken over"
-        )
+    if fenced_below is not None:
+        if proposal.writer_epoch is None:
+            return m.Reason.WRITER_FENCED, (
+                f"no writer_epoch is given, and since writer {quoted(proposal.writer_id)} was opened only its newest may write"
+            )
+        if proposal.writer_epoch < fenced_below:
+            return m.Reason.WRITER_FENCED, (
+                f"writer epoch {proposal.writer_epoch} is below {fenced_below}: a newer writer has taken over"
+            )
     if proposal.decide_before_ms is not None and decided_at_ms > proposal.decide_before_ms:
         return m.Reason.TOO_LATE, f"decided at {decided_at_ms} ms, after decide_before_ms {proposal.decide_before_ms}"
     if proposal.base_snapshot_id > state.head_snapshot_id:
