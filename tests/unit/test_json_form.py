@@ -299,3 +299,25 @@ def test_line_when_it_is_refused_and_no_json_behind_that_then_malformed_without_
     found = parse_proposal(f'{{"proposal_id": "{make_id(3)}", "base_snapshot_id": NaN, "changes": [}}')
     assert isinstance(found, MalformedProposal)
     assert found.proposal_id is None
+
+
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        ("{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        (f"{json.dumps(proposal())} {json.dumps(proposal())}", "not JSON: Extra data at column 114"),
+        ('{"writer_id": "\t"}', "not JSON: Invalid control character at column 16"),
+    ],
+)
+def test_line_when_it_is_no_object_of_json_then_malformed_with_what_a_line_is(line: str, detail: str) -> None:
+    found = parse_proposal(line)
+    assert isinstance(found, MalformedProposal)
+    assert found.detail == f"{detail}; a proposal is one object on one line"
+
+
+@pytest.mark.parametrize("text", ["01934f3e7c0070008000000000000001", "{01934f3e-7c00-7000-8000-000000000001}", "1"])
+def test_an_id_that_is_written_in_another_way_then_malformed_with_the_way(text: str) -> None:
+    found = parse_proposal(json.dumps({**proposal(), "proposal_id": text}))
+    assert isinstance(found, MalformedProposal)
+    form = "01934f3e-7c00-7000-8000-000000000001"
+    assert found.detail == f'proposal_id: "{text}" is no UUID as text, such as {form}'

@@ -15,6 +15,8 @@ from commitlog.errors import MalformedRecordError
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
+_EXAMPLE = "01934f3e-7c00-7000-8000-000000000001"
+
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -63,5 +65,5 @@ def format_id(proposal_id: ProposalId) -> str:
 def parse_id(text: object) -> ProposalId:
     """The 16 bytes of a UUID in its usual text form; raises MalformedRecordError for anything else."""
     if not isinstance(text, str) or _UUID.fullmatch(text) is None:
-        raise MalformedRecordError(f"proposal_id: {shown(text)} is no UUID")
+        raise MalformedRecordError(f"proposal_id: {shown(text)} is no UUID as text, such as {_EXAMPLE}")
     return bytes.fromhex(text.replace("-", ""))

@@ -37,7 +37,9 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     except UnicodeDecodeError as error:
         detail = f"not UTF-8: {error.reason} at byte {error.start}"
     except json.JSONDecodeError as error:
-        detail = f"not JSON: {error.msg} at column {error.colno}"
+        detail = (
+            f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}; a proposal is one object on one line"
+        )
     except RecursionError:
         detail = "not a proposal: nested too deep"
     return MalformedProposal(detail, *_readable_ids(value))
