@@ -214,11 +214,10 @@ def _uuid(value: RowValue, data_type: ColumnType) -> str:
         raise ValueError("is no uuid") from None
 
 
-def _date(value: RowValue, data_type: ColumnType) -> date:
-    text = _text(value, data_type)
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+def _date(value: RowValue, _: ColumnType) -> date:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         raise ValueError("is no date of the form 2024-01-31")
-    return date.fromisoformat(text)
+    return date.fromisoformat(value)
 
 
 _CLOCK = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
@@ -229,6 +228,8 @@ _ZONE_MINUTES_MAX = 15 * 60 + 59
 def _clock_ns(text: str) -> int:
     match = _CLOCK.fullmatch(text)
     if match is None:
+        if _CLOCK.fullmatch(_ZONE.sub("", text).rstrip()):
+            raise ValueError("names a time zone, which a column of its type does not hold: leave it out")
         raise ValueError("is no time of the form 12:30:00")
     hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
     if hour > 23 or minute > 59 or second > 59:
@@ -252,8 +253,9 @@ def _zone_ns(text: str) -> tuple[str, int]:
 
 
 def _time(value: RowValue, data_type: ColumnType) -> int:
-    text = _text(value, data_type)
-    clock, offset = _zone_ns(text) if data_type.name == "timetz" else (text, 0)
+    if not isinstance(value, str):
+        raise ValueError("is no time of the form 12:30:00")
+    clock, offset = _zone_ns(value) if data_type.name == "timetz" else (value, 0)
     return _clock_ns(clock) - offset
 
 
@@ -273,7 +275,9 @@ _LAST_TIMESTAMP_NS = 2**63 - 2
 
 
 def _timestamp(value: RowValue, data_type: ColumnType) -> int:
-    day, _, clock = _text(value, data_type).replace("T", " ", 1).partition(" ")
+    if not isinstance(value, str):
+        raise ValueError("is no time of the form 2024-01-31 12:30:00")
+    day, _, clock = value.replace("T", " ", 1).partition(" ")
     clock, offset = _zone_ns(clock) if data_type.name == "timestamptz" else (clock, 0)
     days = _date(day, data_type).toordinal() - _EPOCH
     nanoseconds = days * 86_400_000_000_000 + (_clock_ns(clock) if clock else 0) - offset
