@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -19,11 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 from log_running import Ids, all_records, create_table, proposal, seed_of, serving
 
+from commitlog.catalog import projector
 from commitlog.catalog.projector import Projector
+from commitlog.catalog.queries import Catalog
 from commitlog.catalog.reader import CatalogReader
 from commitlog.client import CommitLog, OutcomeState, SubmittedOutcome
+from commitlog.client.access import results_lookup
 from commitlog.client.access.log_end import LogEnd
-from commitlog.client.access.results_lookup import ResultsLookup
+from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
 from commitlog.config import Settings
 from commitlog.domain.model import Reason
 from commitlog.errors import (
@@ -37,6 +40,7 @@ from commitlog.errors import (
 )
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
+from commitlog.log.results import ResultRecord, ResultsReader
 
 
 def project(settings: Settings) -> None:
@@ -276,6 +280,40 @@ def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log:
         assert lookup.by_seq(0) is not None
     finally:
         lookup.close()
+
+
+def test_lookup_of_the_end_when_an_old_outcome_was_looked_up_then_does_not_read_what_lies_between(
+    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In small, what a long log is: places to begin at, many of them between an old outcome and the end.
+    monkeypatch.setattr(projector, "MILEPOST_EVERY", 10)
+    monkeypatch.setattr(results_lookup, "NEAR_OUTCOMES", 20)
+    ids = Ids(8)
+    with serving(made):
+        sent = len(list(log.publish_many([proposal(ids, 0, create_table(f"t{number}")) for number in range(200)])))
+    project(made)
+    read = []
+    found_of = results_lookup._found
+
+    def counted(record: ResultRecord, reader: ResultsReader) -> FoundOutcome:
+        read.append(record.seq)
+        return found_of(record, reader)
+
+    monkeypatch.setattr(results_lookup, "_found", counted)
+    with closing(Catalog(made.database_url)) as catalog, closing(ResultsLookup(made, catalog)) as lookup:
+        assert lookup.by_seq(5) is not None
+        read.clear()
+        last = lookup.last()
+        assert last is not None
+        assert last.seq == sent
+        assert len(read) <= 20
+    # Without places to begin at it reads on, rather than all of the log anew.
+    with closing(ResultsLookup(made)) as lookup:
+        assert lookup.by_seq(150) is not None
+        read.clear()
+        last = lookup.last()
+        assert last is not None
+        assert (last.seq, read) == (sent, list(range(151, sent + 1)))
 
 
 def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothing(

@@ -92,6 +92,8 @@ class ResultsLookup:
         with self._lock:
             if self._last is None:
                 self._begin_at(self._milepost(), lies_behind=lambda trim: True)
+            elif self._is_far_from_end():
+                self._skip_to(self._milepost())
             deque(self._to_end(), maxlen=0)
             at = self._at()
             if self._last is None and at is not None:
@@ -107,6 +109,20 @@ class ResultsLookup:
 
     def _first(self, is_it: Callable[[FoundOutcome], bool]) -> FoundOutcome | None:
         return next((found for found in self._to_end() if is_it(found)), None)
+
+    def _is_far_from_end(self) -> bool:
+        """Whether much lies between the reader and the log's end, as after a look-up of what is old."""
+        try:
+            return self._reader is not None and self._reader.lag() > NEAR_OUTCOMES
+        except CommitLogError:
+            self._begin_anew()
+            raise
+
+    def _skip_to(self, newest: LogPosition | None) -> None:
+        """Go on at a place, where the reader has not come so far."""
+        at = self._at()
+        if newest is not None and at is not None and newest.seq > at.seq:
+            self._begin_at(newest, lies_behind=lambda trim: True)
 
     def _to_end(self) -> Iterator[FoundOutcome]:
         """What comes after the place where the reader is, up to the end of the log as it is now."""
