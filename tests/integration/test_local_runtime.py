@@ -29,7 +29,7 @@ from commitlog.catalog.guard import READER_ROLE
 from commitlog.config import RUN_FILE, Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local import EmbeddedBroker, EmbeddedPostgres, server
-from commitlog.local.home import SERVICE_MARKER, stop_orphans
+from commitlog.local.home import SERVICE_MARKER, stop_orphans, write_run_file
 from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port
 from commitlog.ops.service import runtime
 from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
@@ -368,10 +368,31 @@ def test_up_when_detached_and_another_one_is_faster_then_says_so(
     assert "already running; nothing was started" in said
 
 
-def test_up_when_detached_and_failing_then_says_why(home: Settings, start_up: StartUp) -> None:
-    failing = [sys.executable, "-c", "raise SystemExit('the reason')"]
-    with pytest.raises(LocalRuntimeError, match="the reason"):
-        up(home, service_factory=lambda settings: [], detach=True, detached_command=failing, say=lambda line: None)
+def test_up_when_detached_and_failing_then_says_why_once_and_nothing_of_an_earlier_run(home: Settings) -> None:
+    for reason in ("the earlier reason", "the reason"):
+        failing = [sys.executable, "-c", f"raise SystemExit({reason!r})"]
+        said: list[str] = []
+        with pytest.raises(LocalRuntimeError, match="could not be started in the background") as raised:
+            up(home, service_factory=lambda settings: [], detach=True, detached_command=failing, say=said.append)
+        assert said == [reason]
+        assert "reason" not in str(raised.value)
+        assert str(home.home / "logs" / "up.log") in str(raised.value)
+
+
+def test_status_when_it_is_started_again_after_a_kill_then_tells_no_services_of_the_killed_run(home: Settings) -> None:
+    told = replace(home, database_url="postgresql://postgres:secret@127.0.0.1:1/commitlog")
+    home.home.mkdir(parents=True)
+    services = [{"name": "sequencer", "pid": 1, "starts": 1}]
+    starting = DirectoryLock(home.home)
+    assert starting.acquire()
+    try:
+        write_run_file(told, {"pid": os.getpid() + 1, "services": services})
+        assert status(home).pid == os.getpid()
+        assert status(home).services == ()
+        write_run_file(told, {"pid": os.getpid(), "services": services})
+        assert status(home).services == tuple(services)
+    finally:
+        starting.release()
 
 
 def test_up_when_the_default_ports_are_taken_then_takes_free_ones(

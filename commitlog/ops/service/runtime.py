@@ -82,7 +82,7 @@ class RuntimeStatus:
         postgres_answers: likewise at PostgreSQL's.
         page: where the web page is; None when it does not run.
         gateway: where DuckDB's clients that write connect; likewise.
-        services: name, pid and number of starts of each service process; empty when nobody runs the home.
+        services: name, pid and number of starts of each service process; empty when nobody runs the home, or starts it.
     """
 
     home: Path
@@ -228,7 +228,8 @@ def status(settings: Settings) -> RuntimeStatus:
         postgres_answers=is_listening(_port(database_url.rpartition("/")[0])),
         page=running_at(settings, PAGE.name),
         gateway=running_place(settings, GATEWAY.name),
-        services=tuple(services) if pid is not None and isinstance(services, list) else (),
+        # Those of a run that was killed are not of the one that is just starting.
+        services=tuple(services) if pid is not None and pid == told.get("pid") and isinstance(services, list) else (),
     )
 
 
@@ -311,13 +312,14 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
         )
         deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
         while read_run_file(settings.home).get("pid") != child.pid:
+            has_ended = child.poll() is not None
             _relay(said.read(), say)
-            if child.poll() is not None:
+            if has_ended:
                 running = status(settings)
                 if child.returncode == 0 and running.running:
                     # Another `up` was faster, which it has said.
                     return running
-                raise LocalRuntimeError("it could not be started in the background:", log_file=log_file)
+                raise LocalRuntimeError(f"it could not be started in the background; all that it said is in {log_file}")
             if time.monotonic() > deadline:
                 raise LocalRuntimeError(
                     "it is not ready yet; wait, or stop it with `commitlog down`", log_file=log_file
