@@ -98,6 +98,24 @@ def test_a_default_then_its_text_as_the_catalog_keeps_it(given: Any, text: str) 
     assert read_back.changes[0].columns[0].default == text
 
 
+@pytest.mark.parametrize("number", ["1234567890123456.78", "1.50", "-0.0", "1e2"])
+def test_a_default_that_is_a_number_then_it_keeps_the_digits_that_the_line_has(number: str) -> None:
+    line = json.dumps(proposal(create_table("t", "id int64"))).replace(
+        '"int64"', f'"decimal(18,2)", "default": {number}'
+    )
+    read = parse_proposal(line)
+    assert isinstance(read, Proposal)
+    assert read.changes[0].columns[0].default == number
+
+
+def test_a_number_in_a_row_then_a_plain_float() -> None:
+    line = json.dumps(proposal(insert(id=1.5, v=[{"a": 2.5}])))
+    read = parse_proposal(line)
+    assert isinstance(read, Proposal)
+    row = read.changes[0].row
+    assert [type(row["id"]), type(row["v"][0]["a"])] == [float, float]
+
+
 MAPPING = [{"source_name": "a", "column": "id", "children": [{"source_name": "b", "column": "c"}]}]
 CHANGESET = [
     create_table("p", "id int64, d date", partition_by=[{"column": "d", "transform": "month"}]),

@@ -64,6 +64,13 @@ _DIGITS_MAX = 100
 """More than 64 bits have, and than an error's text shows."""
 
 
+class _Written(float):
+    """A number with a point or an exponent, which a default keeps with all the digits with which it was written."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
 def _once_each(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(fields)
     if len(found) < len(fields):
@@ -77,7 +84,12 @@ def read_json(given: str) -> Any:
     What no reader here may take (numbers beyond 64 bits, NaN, fields that are given twice) is refused by the readers, which
     know where it stands.
     """
-    return json.loads(given, parse_int=lambda digits: int(digits[:_DIGITS_MAX]), object_pairs_hook=_once_each)
+    return json.loads(
+        given,
+        parse_int=lambda digits: int(digits[:_DIGITS_MAX]),
+        parse_float=_Written,
+        object_pairs_hook=_once_each,
+    )
 
 
 class Field(NamedTuple):
@@ -129,7 +141,7 @@ def scalar(value: Any, where: str) -> Scalar:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise MalformedRecordError(f"{where}: {shown(value)} is beyond a 64-bit float{_AS_TEXT}")
-        return value
+        return float(value)
     if isinstance(value, int):
         if not is_bigint(value):
             raise MalformedRecordError(f"{where}: {shown(value)} is beyond a 64-bit integer{_AS_TEXT}")
@@ -163,7 +175,7 @@ def default_text(value: Any, where: str) -> str:
     literal = scalar(value, where)
     if isinstance(literal, bool):
         return "true" if literal else "false"
-    return str(literal)
+    return value.text if isinstance(value, _Written) else str(literal)
 
 
 def json_text(value: Any, _: str) -> str:
