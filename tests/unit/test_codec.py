@@ -264,6 +264,17 @@ def test_row_when_nested_without_bounds_then_malformed_and_the_process_lives() -
         codec.decode_proposal(hostile)
 
 
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [("NaN", "no JSON number"), ("1e999", "64-bit float"), ("9" * 19, "64-bit integer"), ("9" * 30, "64-bit integer")],
+)
+def test_row_when_a_nested_number_is_none_of_64_bits_then_malformed(number: str, why: str) -> None:
+    stood = "x" * (len(number) - 2)
+    good = codec.encode_proposal(proposal(m.InsertRow("s", "t", {"a": [stood]})))
+    with pytest.raises(MalformedRecordError, match=why):
+        codec.decode_proposal(damaged(f'["{stood}"]'.encode(), f"[{number}]".encode(), good))
+
+
 def test_positions_when_the_bitmap_is_damaged_then_malformed() -> None:
     rows = FrozenBitMap64([1, 2, 3])
     good = codec.encode_proposal(proposal(m.Delete("s", "t", (m.PositionDelete(1, rows),))))

@@ -43,18 +43,6 @@ Reader = Callable[[Any, str], T]
 _REQUIRED: Any = object()
 
 
-def bounded_int(digits: str) -> int:
-    """A number of JSON as `json.loads` has found it; MalformedRecordError beyond 64 bits."""
-    if len(digits) > 20 or not is_bigint(int(digits)):
-        raise MalformedRecordError(f"the number {digits[:24]} is beyond a 64-bit integer")
-    return int(digits)
-
-
-def no_constant(name: str) -> float:
-    """Refuse the NaN and Infinity that `json.loads` lets pass."""
-    raise MalformedRecordError(f"{name} is no JSON number")
-
-
 class _GivenTwice:
     """In the place of a value whose field is given twice, of which `json.loads` takes the last."""
 

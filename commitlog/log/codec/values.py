@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from librt.strings import BytesWriter
 from pyroaring import FrozenBitMap64
 
-from commitlog.domain.model.json_values import bounded_int, no_constant
 from commitlog.domain.model.record import Record
 from commitlog.domain.model.records.proposal import (
     ChangeKind,
@@ -32,6 +31,7 @@ from commitlog.domain.model.values import (
     RowPositions,
     RowValue,
     Scalar,
+    is_bigint,
     is_nested_deeper,
     row_positions,
 )
@@ -92,7 +92,7 @@ def _read_row_value(cursor: Cursor) -> RowValue:
 
 def _nested_from_json(text: str) -> RowValue:
     try:
-        value = json.loads(text, parse_int=bounded_int, parse_float=_finite_float, parse_constant=no_constant)
+        value = json.loads(text, parse_int=_bounded_int, parse_float=_finite_float, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise MalformedRecordError(f"a nested value is not JSON: {error}"[:200]) from None
     if not isinstance(value, list | dict):
@@ -100,6 +100,16 @@ def _nested_from_json(text: str) -> RowValue:
     if is_nested_deeper(value, NESTING_MAX):
         raise MalformedRecordError(f"a value of a row is nested deeper than {NESTING_MAX} levels")
     return value
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits) > 20 or not is_bigint(int(digits)):
+        raise MalformedRecordError(f"the number {digits[:24]} is beyond a 64-bit integer")
+    return int(digits)
+
+
+def _no_constant(name: str) -> float:
+    raise MalformedRecordError(f"{name} is no JSON number")
 
 
 def _finite_float(digits: str) -> float:
