@@ -6,7 +6,8 @@ is answered with its first commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -56,6 +57,7 @@ class SparkTransaction:
         self._paths: list[str] = []
         self._table_paths: dict[str, str] = {}
         self._changed: dict[str, int] = {}
+        self._half_done: str | None = None
         self._first = committed_before(log, key)
         self._outcome: SubmittedOutcome | None = self._first
 
@@ -88,6 +90,12 @@ class SparkTransaction:
         self._has_ended = True
         if error_type is not None:
             remove_files(self._paths)
+        elif self._half_done is not None:
+            remove_files(self._paths)
+            raise InvalidRequestError(
+                f"a write to table {self._half_done} failed halfway in this transaction, whose block went on: nothing of it is "
+                "committed; let the error leave the block, and begin another transaction"
+            )
         elif self._transaction.changes:
             self._commit()
 
@@ -109,15 +117,16 @@ class SparkTransaction:
         check_frame(df)
         if self.is_repeat:
             return
-        to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
-        self._table_paths[table] = to.path
-        with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
-            bytes_max = self._log.access.settings.proposal_bytes_max
-            rows = few_files(fit(df, to.definition), to.definition, bytes_max)
-            paths = write_rows(rows, to.definition, to.path)
-        self._paths += paths
-        if paths:
-            self._transaction.append(table, described(paths, to.definition, to.path))
+        with self._whole(table):
+            to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
+            self._table_paths[table] = to.path
+            with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
+                bytes_max = self._log.access.settings.proposal_bytes_max
+                rows = few_files(fit(df, to.definition), to.definition, bytes_max)
+                paths = write_rows(rows, to.definition, to.path)
+            self._paths += paths
+            if paths:
+                self._transaction.append(table, described(paths, to.definition, to.path))
 
     def delete(self, spark: SparkSession, table: str, where: Rows) -> None:
         """Delete the rows that match; see `commitlog.spark.delete`."""
@@ -170,9 +179,20 @@ class SparkTransaction:
                 f"{self.base_snapshot_id}: read them after it has begun, by read(..., snapshot=tx.base_snapshot_id)"
             )
         self._table_paths[table] = base.path
-        with shown_as(spark, operation, table, base.scan.snapshot_id):
+        with self._whole(table), shown_as(spark, operation, table, base.scan.snapshot_id):
             self._paths += propose(self._transaction, base)
         self._changed[name] = base.definition.table_id
+
+    @contextmanager
+    def _whole(self, table: str) -> Iterator[None]:
+        """A write all of whose changes are in the transaction at its end: with some of them alone nothing may be committed."""
+        before = len(self._transaction.changes)
+        try:
+            yield
+        except BaseException:
+            if len(self._transaction.changes) > before:
+                self._half_done = table
+            raise
 
     def _commit(self) -> None:
         committing = self._level.committing(self._log, self._transaction, list(self._changed.values()))
@@ -205,6 +225,7 @@ def transaction(
     When a second driver runs on the same checkpoint, the first one's next batch is refused.
 
     The end of the block raises:
+        InvalidRequestError: a write in it failed halfway, and the error did not leave the block; nothing is committed.
         ProposalRejectedError: it was refused, for example because rows that were read have changed; its files are gone.
         FencedError: the same, because a later driver of the streaming query has taken over.
         OutcomeUnknownError: no answer in time. The files stay, for it may yet be accepted.

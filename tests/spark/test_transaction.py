@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from commitlog.errors import (
     ProposalRejectedError,
     TableNotFoundError,
 )
-from commitlog.spark import Key, append, delete, overwrite, read, transaction
+from commitlog.spark import Key, SparkTransaction, append, delete, overwrite, read, transaction
 from commitlog.spark.jobs import shown_as
 
 
@@ -71,6 +72,32 @@ def test_transaction_when_it_writes_to_several_tables_then_is_one_commit_and_a_r
     assert ids(spark, log, "b") == [0, 1, 2, 100, 101]
     assert read(spark, "words", log=log).collect() == [("x",)]
     assert (ids(spark, log, "a", before), ids(spark, log, "b", before)) == (list(range(10)), [])
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_transaction_when_a_call_fails_halfway_and_the_block_goes_on_then_nothing_of_it_is_committed(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(spark.range(10), "a", log=log)
+    there = files_below(settings)
+    failing = spark.range(1).select(sf.raise_error(sf.lit("not computed")).cast("bigint").alias("id"))
+
+    def goes_on(write: Callable[[SparkTransaction], None]) -> None:
+        with transaction(log) as tx:
+            tx.append(spark.range(3), "b")
+            with pytest.raises(PySparkException, match="not computed"):
+                write(tx)
+
+    for write in (
+        lambda tx: tx.overwrite(failing, "a"),
+        lambda tx: tx.overwrite(failing, "a", where="id < 3"),
+        lambda tx: tx.append(failing, "c", create=True),
+    ):
+        with pytest.raises(InvalidRequestError, match=r"table (a|c) .*failed halfway"):
+            goes_on(write)
+    assert files_below(settings) == there
+    assert (ids(spark, log, "a"), ids(spark, log, "b")) == (list(range(10)), [])
+    assert "main.c" not in log.tables()
 
 
 @pytest.mark.usefixtures("two_tables")
