@@ -181,7 +181,7 @@ class ReadableLog:
         """The ``seq`` of the last outcome that was decided before a moment, from which ``subscribe`` can go on; 0 is none.
 
         Args:
-            moment: a datetime or ISO 8601, in UTC unless it says otherwise.
+            moment: a datetime or a text as ``snapshot_at`` takes it.
         """
         from commitlog.catalog.history import HistoryFilter
 
@@ -226,7 +226,7 @@ class ReadableLog:
             before: only outcomes before this ``seq``.
             table: only what changed this table, or was refused a change of it.
             writer: only what this ``writer_id`` has sent.
-            since: only what was decided at this moment or later: a datetime or ISO 8601, in UTC unless it says otherwise.
+            since: only what was decided at this moment or later; a datetime or a text as ``snapshot_at`` takes it.
             verdict: only "committed", "rejected" or "duplicate".
             snapshot: only what made this snapshot.
 

@@ -63,6 +63,16 @@ def test_page_when_it_is_for_readers_then_they_attach_the_lake_by_a_login_that_o
     assert set(said) == {"commitlog duckdb --read-only"}
 
 
+def test_views_when_a_page_lists_them_then_all_that_their_own_page_has() -> None:
+    described = re.findall(
+        r"^## commitlog\.(\w+)$", (DOCS / "catalog-views.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    [listed] = re.findall(
+        r"Our own views \((.+?)\)", (DOCS / "which-command.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert [name.removeprefix("commitlog.") for name in re.findall(r"`([\w.]+)`", listed)] == described
+
+
 def test_alerts_when_they_are_listed_then_as_prometheus_is_told_them() -> None:
     groups = yaml.safe_load((DOCS.parent / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))["groups"]
     told = [(rule["alert"], rule["labels"]["severity"]) for group in groups for rule in group["rules"]]
