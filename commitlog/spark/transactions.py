@@ -136,10 +136,13 @@ class SparkTransaction:
         """Give columns of the rows that match other values; see `commitlog.spark.update`."""
         self._change(spark, table, put_update(values, where), "update", where=filter_of(where))
 
-    def overwrite(self, df: DataFrame, table: str, where: Rows = True, *, partitions: str | None = None) -> None:
+    def overwrite(
+        self, df: DataFrame, table: str, where: Rows = True, *, check: bool = True, partitions: str | None = None
+    ) -> None:
         """Replace rows by those of ``df``; see `commitlog.spark.overwrite`."""
         check_frame(df)
-        self._change(df.sparkSession, table, put_overwrite(df, where, partitions), "overwrite", df, filter_of(where))
+        propose = put_overwrite(df, where, partitions, check=check)
+        self._change(df.sparkSession, table, propose, "overwrite", df, filter_of(where))
 
     def merge(
         self,

@@ -101,6 +101,32 @@ def test_transaction_when_a_call_fails_halfway_and_the_block_goes_on_then_nothin
 
 
 @pytest.mark.usefixtures("two_tables")
+def test_overwrite_when_new_rows_do_not_match_the_filter_then_is_refused_by_the_function_and_in_a_transaction_too(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(spark.range(5), "a", log=log)
+    there = files_below(settings)
+
+    def in_a_transaction() -> None:
+        with transaction(log) as tx:
+            tx.append(spark.range(3), "b")
+            tx.overwrite(spark.range(2, 4), "a", "id < 3")
+
+    with pytest.raises(DataFileError, match="do not match the filter of those that they replace, 1 of them"):
+        overwrite(spark.range(2, 4), "a", "id < 3", log=log)
+    with pytest.raises(DataFileError, match="do not match the filter of those that they replace, 1 of them"):
+        in_a_transaction()
+    assert files_below(settings) == there
+    with transaction(log) as tx:
+        tx.append(spark.range(3), "b")
+        tx.overwrite(spark.range(1).where("false"), "a", "id < 3")
+    assert (ids(spark, log, "a"), ids(spark, log, "b")) == ([3, 4], [0, 1, 2])
+    with transaction(log) as tx:
+        tx.overwrite(spark.range(8, 9), "a", "id = 3", check=False)
+    assert ids(spark, log, "a") == [4, 8]
+
+
+@pytest.mark.usefixtures("two_tables")
 def test_transaction_when_it_fails_or_is_refused_then_none_of_it_is_there(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:

@@ -28,7 +28,7 @@ def overwrite(
     table: str,
     where: Rows = True,
     *,
-    check: bool = False,
+    check: bool = True,
     partitions: str | None = None,
     log: CommitLog | None = None,
     key: Key | str | None = None,
@@ -76,7 +76,7 @@ def overwrite(
     )
 
 
-def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None, *, check: bool = False) -> Propose:
+def put_overwrite(df: DataFrame, rows: Rows, partitions: str | None, *, check: bool) -> Propose:
     """Deletes the rows that match, or those of the partitions, or all, and appends ``df``.
 
     Raises:
@@ -107,11 +107,12 @@ def _put_checked(transaction: Transaction, base: Base, found: Found, df: DataFra
     """Rows that do not match are counted as they are written. To end the job at the first would cost less where there is
     one, and Spark would tell of it by the stacks of its tasks."""
     seen = Observation()
+    before = len(transaction.changes)
     rows = completed(df, base.definition)
     is_wrong = ~sf.coalesce(condition(where, rows), sf.lit(False))
     paths = put_replacement(transaction, base, found, rows.observe(seen, sf.count_if(is_wrong).alias(_WRONG)))
     # Of rows that turn out to be none, while it sorts them apart, Spark tells nothing, not even that none is wrong.
-    has_new = any(isinstance(each, Append) for each in transaction.changes)
+    has_new = any(isinstance(each, Append) for each in transaction.changes[before:])
     if has_new and (wrong := seen.get[_WRONG]):
         remove_files(paths)
         raise DataFileError(
