@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from chromium import running_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
+A4_PX = 718
+"""What is between the margins of a page of paper, at 96 to the inch."""
 EXTERNAL = re.compile(r"\]\((https?:[^)\s]*)\)")
 
 
@@ -36,6 +39,22 @@ def test_site_when_built_then_each_page_is_there(site: Path) -> None:
 def test_site_when_read_then_loads_nothing_from_elsewhere(site: Path) -> None:
     loaded = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\"\s>]*")
     found = {path.name: loaded.findall(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_site_when_printed_then_no_table_and_no_code_is_cut_at_the_edge_of_the_paper(site: Path) -> None:
+    cut = (
+        "[...document.querySelectorAll('.md-content pre > code, .md-typeset__scrollwrap')]"
+        ".filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.innerText.slice(0, 60))"
+    )
+    found = {}
+    with running_chromium() as browser:
+        page = browser.page()
+        page.shape(width=A4_PX, height=1000, scheme="light")
+        page.call("Emulation.setEmulatedMedia", media="print")
+        for path in sorted(site.glob("*.html")):
+            page.open(path.as_uri())
+            found[path.name] = page.value(cut)
     assert {name: each for name, each in found.items() if each} == {}
 
 
