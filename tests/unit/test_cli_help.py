@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+from page_blocks import blocks_of
 from rich.console import Console
 
 from commitlog.ops.cli import EXIT_CODES, EXIT_MEANINGS, cli
@@ -21,6 +23,13 @@ NO_ANSWER = {
     "commitlog gateway", "commitlog relay",  # they log JSON
     "commitlog manual", "commitlog config reference", "commitlog demo",  # they print pages for people
 }  # fmt: skip
+
+
+ROOT = Path(__file__).resolve().parents[2]
+IN_TEXT = re.compile(r"`commitlog ([^`]+)`|^ {4,}commitlog (.+)$", re.MULTILINE)
+IN_BLOCK = re.compile(r"^ *(?:[ab]\$ )?commitlog ([a-z].*)$", re.MULTILINE)
+SPANS = {"transaction", "decide", "visible"}
+"""Spans of a trace, which have names like those of commands."""
 
 
 def contexts() -> Iterator[click.Context]:
@@ -79,6 +88,27 @@ def test_example_when_taken_apart_then_the_command_takes_its_options(example: st
         context = click.Context(command, context, info_name=found.name)
     _, left, _ = command.make_parser(context).parse_args(list(given))
     assert left == [], example
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda page: page.name)
+def test_page_when_it_names_a_command_then_it_is_there_and_takes_these_options(page: Path) -> None:
+    """Also in what is not run: in the text, and in blocks for a machine that is not here."""
+    named = ["".join(found) for found in IN_TEXT.findall(page.read_text(encoding="utf-8"))]
+    for block in blocks_of(str(page)):
+        named += IN_BLOCK.findall(block.code)
+    for words in (re.split(r"[#|>]", each)[0].split() for each in named):
+        context = click.Context(cli, info_name="commitlog", **cli.context_settings)
+        command: click.Command = cli
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            found = command.get_command(context, words[0])
+            assert found is not None or words[0] in SPANS or words[0].isupper(), f"commitlog {' '.join(words)}"
+            if found is None:
+                break
+            command, words = found, words[1:]
+            context = click.Context(command, context, info_name=found.name)
+        options = {option for each in command.get_params(context) for option in (*each.opts, *each.secondary_opts)}
+        asked = {each.partition("=")[0].rstrip(".,;)") for each in words if re.match(r"--?[a-z]", each)}
+        assert asked <= options | {"--help"}, f"{context.command_path} {' '.join(words)}"
 
 
 def test_commands_when_they_answer_then_have_json() -> None:
