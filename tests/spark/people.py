@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,9 +12,7 @@ from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.errors import OutcomeUnknownError
-from commitlog.spark import (
-    read,
-)
+from commitlog.spark import SparkTable, read
 from commitlog.spark.connection import catalog_of
 from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.reading.scan_files import ScanFile
@@ -70,6 +69,17 @@ def duck_ids(settings: Settings, snapshot: int) -> list[int]:
     with open_lake(settings.database_url) as connection:
         found = connection.execute(f"SELECT id FROM {TABLE} AT (VERSION => {snapshot}) ORDER BY id").fetchall()
     return [row[0] for row in found]
+
+
+def all_of(table: SparkTable) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in table.read().orderBy("id").collect()]
+
+
+def seen(log: CommitLog, outcome: Any) -> int:
+    """The snapshot of an outcome, once readers see it."""
+    assert outcome.snapshot_id is not None
+    log.wait_for_snapshot(outcome.snapshot_id)
+    return int(outcome.snapshot_id)
 
 
 def files_now(log: CommitLog) -> tuple[ScanFile, ...]:

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from people import rows
 from pyspark.sql import SparkSession
 
 import commitlog.spark
 from commitlog.spark import SparkTable
-from commitlog.testing import InMemoryCommitLog
-
-
-@pytest.fixture
-def people_table(spark: SparkSession, tmp_path: Path) -> SparkTable:
-    """A table of a log in memory with the people 1, 2 and 3."""
-    t = commitlog.spark.table(spark, "main.people", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
-    t.append(rows(spark, 1, 2, 3), create=True)
-    return t
 
 
 def ages(table: SparkTable) -> dict[int, int]:

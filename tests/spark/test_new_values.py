@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from people import rows
+from people import all_of, rows
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -16,18 +16,6 @@ import commitlog.spark
 from commitlog.spark import SparkTable
 from commitlog.spark.changing import source_keys
 from commitlog.testing import InMemoryCommitLog
-
-
-@pytest.fixture
-def people_table(spark: SparkSession, tmp_path: Path) -> SparkTable:
-    """A table of a log in memory with the people 1, 2 and 3."""
-    t = commitlog.spark.table(spark, "main.people", log=InMemoryCommitLog(data_path=tmp_path / "lake"))
-    t.append(rows(spark, 1, 2, 3), create=True)
-    return t
-
-
-def all_of(table: SparkTable) -> list[tuple[object, ...]]:
-    return [tuple(row) for row in table.read().orderBy("id").collect()]
 
 
 def test_update_when_values_are_texts_then_takes_them_as_sql(people_table: SparkTable) -> None:

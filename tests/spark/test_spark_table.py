@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from people import TABLE, committed, duck_ids, files_below, files_now, rows
+from people import TABLE, all_of, committed, duck_ids, files_below, files_now, rows
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -20,10 +20,6 @@ from commitlog.testing import InMemoryCommitLog
 @pytest.fixture
 def people_table(spark: SparkSession, log: CommitLog, people: None) -> SparkTable:
     return commitlog.spark.table(spark, "people", log=log)
-
-
-def all_of(table: SparkTable) -> list[tuple[object, ...]]:
-    return [tuple(row) for row in table.read().orderBy("id").collect()]
 
 
 def ids_of(table: SparkTable, version: int | None = None) -> list[int]:

@@ -11,37 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from people import TABLE, ids_of, source_options
+from people import TABLE, ids_of, rows, seen
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from commitlog.client import CommitLog
-from commitlog.config import Settings
 from commitlog.errors import ProposalRejectedError
 from commitlog.spark import append, delete, merge, overwrite, read, transaction
 from commitlog.spark.reading.snapshots import columns_read_at
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.publish import publish
 from commitlog.spark.writing.target import target
-
-
-@pytest.fixture
-def options(people: None, settings: Settings) -> dict[str, str]:
-    """An empty table (id, name, age), and the options by which the source finds it."""
-    return source_options(settings)
-
-
-def rows(spark: SparkSession, *ids: int) -> DataFrame:
-    values = ", ".join(f"({i}L)" for i in ids)
-    return spark.sql(f"SELECT id, concat('n', id) AS name, CAST(id AS INT) AS age FROM VALUES {values} AS t(id)")
-
-
-def seen(log: CommitLog, outcome: Any) -> int:
-    """The snapshot of an outcome, once readers see it."""
-    assert outcome.snapshot_id is not None
-    log.wait_for_snapshot(outcome.snapshot_id)
-    return int(outcome.snapshot_id)
 
 
 def test_format_when_a_table_has_columns_by_the_names_of_changes_then_gives_its_own(

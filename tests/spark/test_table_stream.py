@@ -8,30 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from people import TABLE, ids_of, rows, source_options
+from people import TABLE, ids_of, rows, seen
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, Transaction
-from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, SnapshotNotFoundError, TableNotFoundError
 from commitlog.spark import append, compact, delete, overwrite, update
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.schemas import source_schema
 from commitlog.spark.source.table_stream import TableStream
-
-
-@pytest.fixture
-def options(people: None, settings: Settings) -> dict[str, str]:
-    """The options by which the source finds an empty table."""
-    return source_options(settings)
-
-
-def seen(log: CommitLog, outcome: Any) -> int:
-    """The snapshot of an outcome, once readers see it."""
-    assert outcome.snapshot_id is not None
-    log.wait_for_snapshot(outcome.snapshot_id)
-    return int(outcome.snapshot_id)
 
 
 def put(log: CommitLog, *ids: int, table: str = TABLE) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from people import settings_given
+from people import files_below, settings_given
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -35,10 +35,6 @@ def two_tables(log: CommitLog) -> None:
 
 def ids(spark: SparkSession, log: CommitLog, table: str, snapshot: int | None = None) -> list[int]:
     return sorted(row.id for row in read(spark, table, snapshot, log=log).collect())
-
-
-def files_below(settings: Settings) -> list[Path]:
-    return sorted(Path(settings.data_path).rglob("*.parquet"))
 
 
 @pytest.mark.usefixtures("two_tables")
