@@ -1,13 +1,16 @@
-"""What the tables of a lake hold outside of their files, in counts: rows that are in no file, and deletes by position."""
+"""What the tables of a lake hold outside of their files: which SQL tables have rows that are in no file, and how many rows and
+deletes by position there are."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import LiteralString
 
 from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
+from commitlog.catalog.query_statements import ROWS_COLUMNS, ROWS_TABLES
 from commitlog.catalog.together import looked_at
 
 _ROWS_TABLES: LiteralString = "SELECT table_id, table_name FROM ducklake_inlined_data_tables"
@@ -15,12 +18,34 @@ _DELETES_TABLES: LiteralString = """
     SELECT substring(relname FROM '[0-9]+$')::bigint, relname FROM pg_class
     WHERE relkind = 'r' AND relname ~ '^ducklake_inlined_delete_[0-9]+$'
     AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'ducklake_data_file'::regclass)"""
+_HOLDS = sql.SQL("SELECT {} WHERE EXISTS (SELECT 1 FROM {})")
 _COUNT_ROWS = sql.SQL("""
     SELECT {table_id}, count(*) FROM {name}
     WHERE begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})""")
 _COUNT_DELETES = sql.SQL("""
     SELECT {table_id}, count(*) FROM {name} d JOIN ducklake_data_file f ON f.data_file_id = d.file_id
     WHERE d.begin_snapshot <= {at} AND f.begin_snapshot <= {at} AND (f.end_snapshot IS NULL OR f.end_snapshot > {at})""")
+
+
+def tables_with_rows(conn: Connection, table_id: int) -> list[str]:
+    """The SQL tables with rows of a table that are in no file, oldest first; in the caller's SQL transaction.
+
+    Each alteration of its columns has made one, and of many most hold nothing; one alone is not looked at.
+    """
+    names = [name for (name,) in conn.execute(ROWS_TABLES, (table_id,))]
+    if len(names) < 2:
+        return names
+    holding = {name for (name,) in looked_at(conn, (_HOLDS.format(each, sql.Identifier(each)) for each in names))}
+    return [name for name in names if name in holding]
+
+
+def columns_with_rows(conn: Connection, table_id: int) -> dict[str, dict[str, int]]:
+    """The same, each with its columns' names and ids."""
+    tables: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    names = tables_with_rows(conn, table_id)
+    for table, column, column_id in conn.execute(ROWS_COLUMNS, (table_id, names)) if names else ():
+        tables[table][column] = column_id
+    return tables
 
 
 def rows_outside_files(conn: Connection, at: int) -> dict[int, int]:

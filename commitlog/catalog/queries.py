@@ -19,6 +19,7 @@ from pyroaring import FrozenBitMap64
 
 from commitlog.catalog import query_statements as statements
 from commitlog.catalog.agreed_snapshots import AGREE
+from commitlog.catalog.outside_files import columns_with_rows, tables_with_rows
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.reader import CatalogReader, of_one_moment
 from commitlog.domain.model import LogSettings, MappedColumn, Predicate
@@ -395,11 +396,6 @@ class Catalog(CatalogReader):
         name = f"ducklake_inlined_delete_{table_id}"
         return name if self._select("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0] else None
 
-    def rows_tables(self, table_id: int) -> list[str]:
-        """The names of the SQL tables of a table's rows that are in no file, oldest first."""
-        rows = self._select(statements.ROWS_TABLES, (table_id,))
-        return [name for (name,) in rows]
-
     def _partition_values(self, table_id: int, data_file_ids: list[int]) -> dict[int, tuple[str | None, ...]]:
         if not data_file_ids:
             return {}
@@ -438,7 +434,7 @@ class Catalog(CatalogReader):
         """
         rows: list[dict[str, Any]] = []
         begun_by = snapshot_id if upto is None else min(snapshot_id, upto)
-        for name in self.rows_tables(table_id):
+        for name in self._tables_with_rows(table_id):
             query = statements.ROWS_AT.format(sql.Identifier(name))
             left = None if limit is None else limit - len(rows)
             with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
@@ -480,7 +476,7 @@ class Catalog(CatalogReader):
     @of_one_moment
     def row_count_at(self, table_id: int, snapshot_id: int) -> int:
         """How many rows are in no file at a snapshot."""
-        counts = (statements.ROW_COUNT_AT.format(sql.Identifier(name)) for name in self.rows_tables(table_id))
+        counts = (statements.ROW_COUNT_AT.format(sql.Identifier(name)) for name in self._tables_with_rows(table_id))
         return sum(int(self._select(count, (snapshot_id, snapshot_id))[0][0]) for count in counts)
 
     def stored_values(self, query: sql.Composed, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -489,12 +485,14 @@ class Catalog(CatalogReader):
             cursor.adapters.register_loader("interval", TextLoader)
             return cursor.execute(query, parameters).fetchall()
 
+    def _tables_with_rows(self, table_id: int) -> list[str]:
+        with self.connected() as conn:
+            return tables_with_rows(conn, table_id)
+
     def rows_columns(self, table_id: int) -> dict[str, dict[str, int]]:
-        """The SQL tables of a table's rows that are in no file, oldest first, each with its columns' names and ids."""
-        tables: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for table, column, column_id in self._select(statements.ROWS_COLUMNS, (table_id,)):
-            tables[table][column] = column_id
-        return tables
+        """The SQL tables with rows of a table that are in no file, oldest first, each with its columns' names and ids."""
+        with self.at_once() as conn:
+            return columns_with_rows(conn, table_id)
 
     # --- outcomes -----------------------------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ ROWS_COLUMNS = sql.SQL("""
     JOIN ducklake_schema_versions v ON v.table_id = d.table_id AND v.schema_version = d.schema_version
     JOIN ducklake_column c ON c.table_id = d.table_id AND c.parent_column IS NULL
         AND c.begin_snapshot <= v.begin_snapshot AND (c.end_snapshot IS NULL OR c.end_snapshot > v.begin_snapshot)
-    WHERE d.table_id = %s ORDER BY d.schema_version, c.column_order""")
+    WHERE d.table_id = %s AND d.table_name = ANY(%s) ORDER BY d.schema_version, c.column_order""")
 ROWS_OF_COLUMNS = sql.SQL("""
     SELECT {} FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s){}
     ORDER BY row_id LIMIT %s""")

@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from pyroaring import BitMap64
 
 from commitlog.catalog.guard import WRITER_ROLE
-from commitlog.catalog.query_statements import ROWS_COLUMNS
+from commitlog.catalog.outside_files import columns_with_rows
 from commitlog.catalog.query_statements import column as column_named
 from commitlog.catalog.reader import CatalogReader
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
@@ -134,12 +134,11 @@ class CatalogBase:
         self, table_id: int, row_ids: Collection[int], column_ids: Collection[int]
     ) -> dict[int, dict[int, Any]]:
         """By row id, values of rows of a table that the catalog itself holds, by the ids of their columns, as stored."""
-        tables: dict[str, dict[str, int]] = {}
-        for name, column, column_id in self._conn.execute(ROWS_COLUMNS, (table_id,)):
-            if column_id in column_ids:
-                tables.setdefault(name, {})[column] = column_id
         found: dict[int, dict[int, Any]] = {}
-        for name, columns in tables.items():
+        for name, there in columns_with_rows(self._conn, table_id).items():
+            columns = {column: column_id for column, column_id in there.items() if column_id in column_ids}
+            if not columns:
+                continue
             chosen = sql.SQL(", ").join(map(column_named, columns))
             lived = _LIVED.format(at=sql.Literal(self.snapshot_id))
             asked = _ROWS_IN_NO_FILE.format(chosen, sql.Identifier(name), lived=lived)

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from deciding import DecidedLog, append, change, create_table, data_file, delete, insert, keyed_table
+from deciding import DecidedLog, alter, append, change, create_table, data_file, delete, insert, keyed_table
 from lakes import Lake
 from projecting import Projecting, records_of
 
@@ -20,6 +20,7 @@ from commitlog.catalog.projector import LOSSES_MAX, Session
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.shares import LOCKS_MAX
 from commitlog.catalog.snapshot_diff import TableDifference, differences
+from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.writing import ROWS_WAITING_MAX
 from commitlog.domain.model import Effect, Outcome
 from commitlog.errors import ProjectionError
@@ -242,6 +243,31 @@ def test_counts_of_all_tables_then_no_more_of_them_are_locked_than_are_looked_at
         ).fetchall()
         assert dict(shown) == {"k7": 2, "k31": 1, "t": 7}
         assert _locks(lake.conn) == 0
+    lake.close()
+
+
+def test_rows_in_no_file_when_their_table_was_altered_often_then_only_what_holds_some_is_read(
+    database_url: str, lake_dir: Path
+) -> None:
+    lake = Lake(database_url, lake_dir)
+    lake.commit(keyed_table())
+    lake.commit(insert(id=1, v="a"))
+    for number in range(30):
+        lake.commit(alter("ADD_COLUMN", "k", column={"name": f"c{number}", "type": "int64"}))
+        if number == 15:
+            lake.commit(insert(id=2, v="b"))
+    before = lake.log.head
+    lake.commit(insert(id=3, v="c"))
+    with closing(ReadersCatalog(database_url)) as catalog, catalog.at_once() as conn:
+        table = catalog.table_at("main", "k", before)
+        assert table is not None
+        table_id = table.definition.table_id
+        assert [row[1] for row in catalog.rows_at(table_id, lake.log.head)] == [1, 2, 3]
+        assert [row[1] for row in catalog.rows_at(table_id, before)] == [1, 2]
+        assert [row["id"] for row in catalog.inlined_rows_at(table_id, before)] == [1, 2]
+        assert catalog.row_count_at(table_id, before) == 2
+        assert len(catalog.changes(table, 0, before).rows(deletes=True)) == 2
+        assert _locks(conn) == 3
     lake.close()
 
 

@@ -95,7 +95,8 @@ ROOMS = {
     "gateway": Room(
         _names(
             "domain client adoption.definitions adoption.file_records adoption.files adoption.source catalog.folders "
-            f"catalog.guard catalog.reader catalog.tables catalog.query_statements {CATALOG_READERS} errors"
+            "catalog.guard catalog.outside_files catalog.reader catalog.tables catalog.query_statements "
+            f"{CATALOG_READERS} errors"
         ),
         never=_names("confluent_kafka fastavro sqlalchemy pyspark"),
     ),
