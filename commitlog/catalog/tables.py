@@ -95,10 +95,17 @@ Index("ducklake_delete_file_by_table", TABLES["delete_file"].c.table_id)
 Index("ducklake_file_column_stats_by_file", TABLES["file_column_stats"].c.data_file_id)
 Index("ducklake_file_partition_value_by_file", TABLES["file_partition_value"].c.data_file_id)
 Index("ducklake_column_by_table", TABLES["column"].c.table_id)
+Index("ducklake_column_tag_by_table", TABLES["column_tag"].c.table_id)
+Index("ducklake_inlined_data_tables_by_table", TABLES["inlined_data_tables"].c.table_id)
+Index("ducklake_name_mapping_by_mapping", TABLES["name_mapping"].c.mapping_id)
 Index("ducklake_partition_column_by_table", TABLES["partition_column"].c.table_id)
 Index("ducklake_partition_info_by_table", TABLES["partition_info"].c.table_id)
+Index("ducklake_schema_versions_by_table", TABLES["schema_versions"].c.table_id)
+Index("ducklake_table_by_id", TABLES["table"].c.table_id)
 Index("ducklake_table_by_name", func.lower(TABLES["table"].c.table_name))
 Index("ducklake_table_stats_by_table", TABLES["table_stats"].c.table_id, unique=True)
+Index("ducklake_tag_by_object", TABLES["tag"].c.object_id)
+Index("ducklake_view_by_id", TABLES["view"].c.view_id)
 Index(
     "ducklake_table_column_stats_by_column",
     TABLES["table_column_stats"].c.table_id,
@@ -240,7 +247,9 @@ READERS_INDEXES = frozenset(
     {
         "ducklake_data_file_by_end",
         "ducklake_file_column_stats_by_file",
+        "ducklake_name_mapping_by_mapping",
         "ducklake_partition_column_by_table",
+        "ducklake_schema_versions_by_table",
         "ducklake_table_by_name",
         "outcomes_by_key",
         "outcomes_by_proposal",

@@ -24,6 +24,7 @@ from psycopg import sql
 from commitlog.catalog import query_statements as statements
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.history import _CONDITIONS, _ENTRIES
+from commitlog.catalog.projecting import objects
 from commitlog.catalog.projecting.expiry import _SCHEDULE_FILES
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
@@ -766,6 +767,26 @@ def test_a_table_then_is_looked_up_by_indexes_however_many_there_are(lake: Lake)
         plan = str(conn.execute(sql.SQL("EXPLAIN ") + statements.TABLE_AT, asked).fetchall())
     for of in ("table_by_name", "column_by_table", "partition_info_by_table", "partition_column_by_table"):
         assert f"ducklake_{of}" in plan, plan
+
+
+def test_what_is_ended_or_read_of_one_object_then_is_looked_up_by_an_index_however_many_there_are(lake: Lake) -> None:
+    looked_up = {
+        "column_tag_by_table": (objects._END_COLUMN_TAGS, (1, 1, [1])),
+        "inlined_data_tables_by_table": (statements.ROWS_TABLES, (1,)),
+        "name_mapping_by_mapping": (statements.MAPPINGS, ([1],)),
+        "schema_versions_by_table": (statements.ROWS_COLUMNS, (1, ["t"])),
+        "table_by_id": (objects._END_TABLE_NAME, (1, 1)),
+        "tag_by_object": (
+            objects._END.format(table=sql.Identifier("ducklake_tag"), key=sql.Identifier("object_id")),
+            (1, 1),
+        ),
+        "view_by_id": (objects._END_VIEW, (1, 1)),
+    }
+    with closing(Catalog(lake.database_url)) as catalog, catalog.connected() as conn:
+        conn.execute("SET enable_seqscan = off")
+        for index, (statement, parameters) in looked_up.items():
+            plan = str(conn.execute(sql.SQL("EXPLAIN ") + statement, parameters).fetchall())
+            assert f"ducklake_{index}" in plan, plan
 
 
 class ReadOnce(list[tuple[Any, ...]]):
