@@ -4,7 +4,7 @@ deletes by position there are."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import LiteralString
 
 from psycopg import sql
@@ -48,19 +48,28 @@ def columns_with_rows(conn: Connection, table_id: int) -> dict[str, dict[str, in
     return tables
 
 
-def rows_outside_files(conn: Connection, at: int) -> dict[int, int]:
-    """By id of a table, how many of its rows are in no file at a snapshot; in the caller's SQL transaction."""
-    return _counts(conn, _COUNT_ROWS, conn.execute(_ROWS_TABLES).fetchall(), at)
+def rows_outside_files(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, int]:
+    """By id of a table, how many of its rows are in no file at a snapshot; in the caller's SQL transaction.
+
+    among: of which tables; None is all.
+    """
+    return _counts(conn, _COUNT_ROWS, conn.execute(_ROWS_TABLES).fetchall(), at, among)
 
 
-def deletes_by_position(conn: Connection, at: int) -> dict[int, int]:
+def deletes_by_position(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, int]:
     """By id of a table, how many rows of its files are deleted without a delete file at a snapshot; likewise."""
-    return _counts(conn, _COUNT_DELETES, conn.execute(_DELETES_TABLES).fetchall(), at)
+    return _counts(conn, _COUNT_DELETES, conn.execute(_DELETES_TABLES).fetchall(), at, among)
 
 
-def _counts(conn: Connection, count: sql.SQL, tables: Sequence[tuple[int, str]], at: int) -> dict[int, int]:
+def _counts(
+    conn: Connection, count: sql.SQL, tables: Sequence[tuple[int, str]], at: int, among: Set[int] | None
+) -> dict[int, int]:
     found: dict[int, int] = {}
-    counts = (count.format(table_id=table_id, name=sql.Identifier(name), at=at) for table_id, name in tables)
+    counts = (
+        count.format(table_id=table_id, name=sql.Identifier(name), at=at)
+        for table_id, name in tables
+        if among is None or table_id in among
+    )
     for table_id, number in looked_at(conn, counts):
         found[table_id] = found.get(table_id, 0) + int(number)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, LiteralString, NamedTuple
 
@@ -25,6 +25,13 @@ _DELETED = sql.SQL(
     "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _LIVE + " GROUP BY 1"
 )
 _TABLES = sql.SQL("SELECT table_id, schema_id, table_name FROM ducklake_table WHERE " + _LIVE)
+
+# A name that holds such a text brings a table too many, which is the same at both.
+_TOUCHED = sql.SQL("""
+    SELECT found[1]::bigint FROM ducklake_snapshot_changes, regexp_matches(changes_made, ':([0-9]{{1,18}})', 'g') found
+    WHERE snapshot_id > {after} AND snapshot_id <= {upto}
+    UNION SELECT table_id FROM ducklake_table
+    WHERE begin_snapshot > {after} AND begin_snapshot <= {upto} OR end_snapshot > {after} AND end_snapshot <= {upto}""")
 
 
 class Named(NamedTuple):
@@ -92,7 +99,9 @@ def differences(catalog: Catalog, first: int, last: int) -> list[ObjectDifferenc
     for snapshot_id in (first, last):
         catalog.check_snapshot(snapshot_id)
     with catalog.at_once() as conn:
-        shapes = [Shape(_schemas(conn, at), _tables(conn, at), _views(conn, at)) for at in (first, last)]
+        touched = conn.execute(_TOUCHED.format(after=min(first, last), upto=max(first, last))).fetchall()
+        among = {table_id for (table_id,) in touched}
+        shapes = [Shape(_schemas(conn, at), _tables(conn, at, among), _views(conn, at)) for at in (first, last)]
     return compared(*shapes)
 
 
@@ -165,7 +174,8 @@ def _views(conn: Connection, at: int) -> dict[int, View]:
     return {view: View(Named(schemas[schema].name, name), dialect, text) for view, schema, name, dialect, text in rows}
 
 
-def _tables(conn: Connection, at: int) -> dict[int, TableShape]:
+def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]:
+    """The tables at a snapshot; what is not in files is counted of some, since each table has SQL tables of its own for it."""
     schemas, here = _schemas(conn, at), {"at": at}
     columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
     for table, column, *described in conn.execute(_COLUMNS, here):
@@ -174,7 +184,7 @@ def _tables(conn: Connection, at: int) -> dict[int, TableShape]:
     for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))
     gone: dict[int, int] = dict(conn.execute(_DELETED, here).fetchall())
-    outside, deleted = rows_outside_files(conn, at), deletes_by_position(conn, at)
+    outside, deleted = rows_outside_files(conn, at, among), deletes_by_position(conn, at, among)
     found: dict[int, TableShape] = {}
     for table, schema, name in conn.execute(_TABLES, here).fetchall():
         own = files.get(table, [])

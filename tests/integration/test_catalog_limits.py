@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -12,8 +13,9 @@ import pytest
 from deciding import DecidedLog, alter, append, change, create_table, data_file, delete, insert, keyed_table
 from lakes import Lake
 from projecting import Projecting, records_of
+from psycopg import sql
 
-from commitlog.catalog import together
+from commitlog.catalog import outside_files, together
 from commitlog.catalog.census import census
 from commitlog.catalog.projecting import expiry
 from commitlog.catalog.projector import LOSSES_MAX, Session
@@ -268,6 +270,38 @@ def test_rows_in_no_file_when_their_table_was_altered_often_then_only_what_holds
         assert catalog.row_count_at(table_id, before) == 2
         assert len(catalog.changes(table, 0, before).rows(deletes=True)) == 2
         assert _locks(conn) == 3
+    lake.close()
+
+
+def test_diff_when_tables_are_many_then_rows_outside_of_files_are_counted_of_those_that_changed(
+    database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(database_url, lake_dir)
+    lake.commit(*[keyed_table(f"k{number}") for number in range(20)], create_table())
+    lake.commit(*[insert(f"k{number}", id=1, v="a") for number in range(20)])
+    lake.commit(append(data_file(rows=10)))
+    [file] = lake.log.outcomes[-1].assigned.data_file_ids
+    before = lake.log.head
+    lake.commit(insert("k7", id=2, v="b"), change("DROP_TABLE", "k8"), delete({file: [1, 2]}))
+    lake.commit(change("RENAME_TABLE", "k9", new_table="m9"))
+    looks: list[sql.Composed] = []
+
+    def counted(conn: Any, asked: Iterable[sql.Composed]) -> Iterator[tuple[Any, ...]]:
+        given = list(asked)
+        looks.extend(given)
+        return together.looked_at(conn, given)
+
+    monkeypatch.setattr(outside_files, "looked_at", counted)
+    with closing(Catalog(database_url)) as catalog:
+        found = [each for each in differences(catalog, before, lake.log.head) if isinstance(each, TableDifference)]
+    assert [((each.after or each.before).name, each.rows_before, each.rows_after) for each in found] == [
+        ("k7", 1, 2),
+        ("k8", 1, 0),
+        ("m9", 1, 1),
+        ("t", 10, 8),
+    ]
+    # Of each of the four, which of them may have rows beside files, and of the one with deletes by position, at both snapshots.
+    assert len(looks) <= 2 * 5
     lake.close()
 
 
