@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 from people import TABLE, ids_of, rows, seen
@@ -13,7 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from commitlog.client import CommitLog, Transaction
-from commitlog.errors import ConfigurationError, SnapshotNotFoundError, TableNotFoundError
+from commitlog.config import Settings
+from commitlog.errors import ConfigurationError, LogLossError, SnapshotNotFoundError, TableNotFoundError
 from commitlog.spark import append, compact, delete, overwrite, update
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.schemas import source_schema
@@ -160,6 +162,29 @@ def test_offset_when_rows_came_and_all_is_expired_since_then_a_new_stream_says_s
         with pytest.raises(SnapshotNotFoundError) as refused:
             stream.latestOffset(mine, stream.getDefaultReadLimit())
         assert "startingSnapshot=full" in refused.value.__notes__[0]
+
+
+def test_batch_when_the_catalog_lacks_its_end_then_waits_for_it_and_says_what_the_log_has_not(
+    log: CommitLog, settings: Settings, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, stream = {"snapshot": put(log, 1)}, reader(options)
+    wait_for_snapshot = CommitLog.wait_for_snapshot
+    with psycopg.connect(settings.database_url) as blocking, monkeypatch.context() as patched:
+        # The projector cannot go on, as where a catalog is made anew.
+        blocking.execute("LOCK TABLE ducklake_snapshot IN EXCLUSIVE MODE")
+        end = {"snapshot": log.table(TABLE).append(pa.table({"id": [2]})).snapshot_id}
+
+        def unblocked(self: CommitLog, *given: Any) -> int:
+            blocking.rollback()
+            return wait_for_snapshot(self, *given)
+
+        patched.setattr(CommitLog, "wait_for_snapshot", unblocked)
+        assert ids_between(stream, mine, end) == [2]
+    lost = {"snapshot": end["snapshot"] + 1}
+    with pytest.raises(LogLossError, match=r"has gone on to snapshot .*startingSnapshot=full"):
+        ids_between(reader(options), mine, lost)
+    with pytest.raises(LogLossError, match="has gone on to snapshot"):
+        step(reader(options), lost)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -21,7 +22,14 @@ from commitlog.catalog.table_changes import ChangedFile, ChangedRow, TableChange
 from commitlog.client.reading.rows_of_file import rows_of_change
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column
-from commitlog.errors import ConfigurationError, DataFileError, SnapshotNotFoundError, TableNotFoundError
+from commitlog.errors import (
+    CatalogBehindError,
+    ConfigurationError,
+    DataFileError,
+    LogLossError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.source.batch_limits import BatchLimits, Load
@@ -41,6 +49,10 @@ from commitlog.spark.source.workers import keep_imports
 
 HEAD_KEPT_S = 0.1
 LATEST, EARLIEST, FULL = "latest", "earliest", "full"
+_BEGIN_ANOTHER = (
+    "Begin another stream, with a checkpoint of its own and the option startingSnapshot=full (the table as it is now, then "
+    "what comes)"
+)
 
 Offset: TypeAlias = Mapping[str, "int | str"]
 """``{"snapshot": 42}``; before the first batch of a stream that begins with the newest snapshot, whichever that will be,
@@ -109,6 +121,10 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if "from" in start:
             return {"snapshot": head}
         after = int(start["snapshot"])
+        if head < after:
+            # A catalog that is made anew may take longer to be there, and then nothing is known to be gone.
+            with suppress(CatalogBehindError):
+                self._wait_for(after)
         if head <= self._unchanged_upto(after):
             return {"snapshot": after}
         with self._catalog.at_once():
@@ -158,6 +174,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         upto = int(end["snapshot"])
+        self._wait_for(upto)
         if "from" in start:
             return self._whole(upto) if start["from"] == FULL else []
         after = self._unchanged_upto(int(start["snapshot"]))
@@ -198,6 +215,23 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._head = now, self._catalog.head_snapshot_id()
         return self._head[1]
 
+    def _wait_for(self, snapshot_id: int) -> None:
+        """Wait until the catalog holds a snapshot that a checkpoint names: one that is made anew may lack it still, and a batch
+        that ends there would lack its rows.
+
+        Raises:
+            LogLossError: the log does not have it, as one that was restored from an older backup.
+            CatalogBehindError: the catalog does not hold it in time.
+        """
+        if self._newest() >= snapshot_id:
+            return
+        head = connect(self._options.settings).wait_for_snapshot()
+        if head < snapshot_id:
+            raise LogLossError(
+                f"the stream of {self._name} has gone on to snapshot {snapshot_id}, and the newest of the log is {head}: it "
+                f"has lost what came after, or the checkpoint is of another log. {_BEGIN_ANOTHER}"
+            )
+
     def _table_at(self, snapshot_id: int) -> CatalogTable:
         found = self._catalog.table_at(self._name.schema, self._name.name, snapshot_id)
         if found is None:
@@ -209,8 +243,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._catalog.check_snapshot(snapshot_id)
         except SnapshotNotFoundError as error:
             error.add_note(
-                f"The stream of {self._name} needs it to know what came next, and snapshots are expired. Begin another stream, "
-                "with a checkpoint of its own and the option startingSnapshot=full (the table as it is now, then what comes)"
+                f"The stream of {self._name} needs it to know what came next, and snapshots are expired. {_BEGIN_ANOTHER}"
             )
             raise
 
@@ -220,8 +253,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if before is not None and before.definition.table_id != table.definition.table_id:
             raise ConfigurationError(
                 f"{self._name} is another table than at snapshot {after}, up to which the stream has read: that one was "
-                "dropped or renamed. Begin another stream, with a checkpoint of its own and the option startingSnapshot=full "
-                "(the table as it is now, then what comes)"
+                f"dropped or renamed. {_BEGIN_ANOTHER}"
             )
 
     def _columns(self, known: Sequence[Column], table_id: int) -> tuple[Column, ...]:
