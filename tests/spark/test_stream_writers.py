@@ -17,7 +17,14 @@ from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
-from commitlog.errors import ConfigurationError, DataFileError, FencedError, OutcomeUnknownError, ProposalRejectedError
+from commitlog.errors import (
+    ConfigurationError,
+    DataFileError,
+    FencedError,
+    KeyReusedError,
+    OutcomeUnknownError,
+    ProposalRejectedError,
+)
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark import stream_into
 from commitlog.spark.source.options import SourceOptions
@@ -241,6 +248,23 @@ def test_stream_when_files_do_not_fit_the_altered_table_then_says_why_and_leaves
     with pytest.raises(DataFileError, match="name has field id 2, which is none of the table's"):
         publish(log, to, [path], follows=True)
     assert not Path(path).exists()
+
+
+@pytest.mark.usefixtures("people")
+def test_stream_when_a_batch_that_was_committed_has_other_rows_then_says_what_to_do(
+    log: CommitLog, settings: Settings
+) -> None:
+    to = target(log, TABLE)
+    key = stream_key(log, "query", "run", to.definition.table_id, 7)
+    publish(log, to, [task_file(log, 1)], key=key)
+    again = publish(log, to, [task_file(log, 1)], key=key)
+    assert again is not None
+    assert again.is_repeat
+    with pytest.raises(KeyReusedError, match="hold other values than the first in id, name") as refused:
+        publish(log, to, [task_file(log, 2)], key=key)
+    assert "foreachBatch that does nothing for batch 7" in refused.value.__notes__[0]
+    assert duck_ids(log, settings) == [1]
+    assert len(list(Path(settings.data_path).rglob("*.parquet"))) == 1
 
 
 @pytest.mark.usefixtures("people")

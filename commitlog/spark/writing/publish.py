@@ -84,6 +84,7 @@ def publish(
     Raises:
         ProposalRejectedError: it was refused, and the files are removed.
         FencedError: the same, because a later driver of the same streaming query has taken over.
+        KeyReusedError: the key names a write of other rows, and the files are removed.
         DataFileError: the files do not fit, and are removed; nothing was proposed.
         OutcomeUnknownError: no answer in time; the files stay.
     """
@@ -114,6 +115,10 @@ def publish(
         if not may_follow or not is_altered(error):
             raise
         return publish(log, _altered(log, to, paths, error), paths, key=key, message=message, follows=True)
+    except KeyReusedError as error:
+        if key is not None and key.epoch is not None:
+            error.add_note(_other_rows(key.writer_seq))
+        raise
     except ProposalTooLargeError as error:
         partitions = len({each.partition_values for each in files})
         error.add_note(
@@ -123,6 +128,15 @@ def publish(
         )
         raise
     return _written(outcome, files)
+
+
+def _other_rows(batch_id: int) -> str:
+    return (
+        f"Batch {batch_id} of the stream is committed, and has other rows now that Spark repeats it. Let a repeated batch have "
+        "the same ones: without rand() and uuid(), and with current_timestamp() in the query itself, where Spark keeps it with "
+        "the batch, not in the function of foreachBatch. If the rows that are committed are to stand, start the query once "
+        f"with a function of foreachBatch that does nothing for batch {batch_id}."
+    )
 
 
 def is_altered(error: ProposalRejectedError) -> bool:
