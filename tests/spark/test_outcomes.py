@@ -8,13 +8,16 @@ import pytest
 from people import settings_given
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.errors import ProposalRejectedError
+from commitlog.errors import ConfigurationError, LogLossError, ProposalRejectedError
 from commitlog.log.results import LogPosition
 from commitlog.spark import outcomes
+from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.outcomes import ranges_after
+from commitlog.spark.source.outcomes_stream import OutcomesStream
 
 
 def some_history(log: CommitLog) -> None:
@@ -61,6 +64,19 @@ def test_stream_of_the_results_when_restarted_then_each_outcome_once(
     assert seqs == [1, 2, 3, 4]
     with pytest.raises(PySparkException, match="the option topic is results"):
         spark.read.format("commitlog").options(**{**options, "topic": "receipts"}).load()
+
+
+def test_stream_of_the_results_when_they_end_before_its_offset_or_it_may_take_none_then_says_so(
+    log: CommitLog, settings: Settings
+) -> None:
+    options = {"topic": "results", **settings_given(settings)}
+    stream = OutcomesStream(SourceOptions(options))
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
+    with pytest.raises(LogLossError, match=rf"up to offset 1000, and they end at offset {end['offset']}"):
+        stream.latestOffset({"offset": 1000}, ReadAllAvailable())
+    with pytest.raises(ConfigurationError, match="recordsPerTrigger is 1 or more"):
+        OutcomesStream(SourceOptions({**options, "recordsPerTrigger": "0"}))
 
 
 def test_ranges_then_they_meet_without_a_gap_and_begin_only_where_a_reader_may() -> None:

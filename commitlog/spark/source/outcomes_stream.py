@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from commitlog.errors import ConfigurationError
+from commitlog.errors import ConfigurationError, LogLossError
 from commitlog.log.results import results_end
 from commitlog.spark.connection import connect, for_tasks, settings_of
 from commitlog.spark.source.options import SourceOptions
@@ -26,7 +26,7 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._settings = settings_of(connect(options.settings))
         self._start = options.number("startingOffset") or 0
-        self._limit = options.number("recordsPerTrigger")
+        self._limit = options.at_least_one("recordsPerTrigger")
         self._end: tuple[float, int] | None = None
         self._last: int | None = None
 
@@ -45,9 +45,14 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         end = self._newest() if self._last is None else self._last
+        if end < start["offset"]:
+            raise LogLossError(
+                f"the stream has read the results up to offset {start['offset']}, and they end at offset {end}: the log has "
+                "lost what came after, or the checkpoint is of another log. Begin another stream, with a checkpoint of its own"
+            )
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["offset"] + limit.max_rows)
-        return {"offset": max(end, start["offset"])}
+        return {"offset": end}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = results_end(self._settings)
