@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.domain.model import ColumnSpec, CreateTable
 from commitlog.domain.model.buckets import bucket
 from commitlog.domain.model.defining import define
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import DataFileError
+from commitlog.spark.reading.arrow_rows import read_rows
 from commitlog.spark.writing.arrow_files import write_batches
 
 
@@ -42,6 +44,12 @@ def test_write_batches_when_floats_may_hold_nan_then_the_footer_claims_no_bounds
     group = pq.ParquetFile(path).metadata.row_group(0)
     assert group.column(0).statistics.max == 2
     assert group.column(1).statistics is None
+
+
+def test_read_rows_when_the_file_was_cleaned_away_then_says_why(tmp_path: Path) -> None:
+    gone, schema = RowsOfFile(str(tmp_path / "gone.parquet"), None), pa.schema({"id": pa.int64()})
+    with pytest.raises(DataFileError, match=r"gone\.parquet is not there \(any more\): a snapshot that was expired"):
+        next(read_rows(gone, THREE.columns[:1], schema))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
-from commitlog.client.reading.rows_of_file import RowsOfFile, wanted
+from commitlog.client.reading.rows_of_file import RowsOfFile, there, wanted
 from commitlog.client.tables.arrow_columns import Find, conformed, missing
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
@@ -35,10 +35,10 @@ def read_rows(rows: RowsOfFile, columns: Sequence[Column], schema: pa.Schema) ->
     """The rows as ``columns``, cast to ``schema``, whose fields stand in the same order.
 
     Raises:
-        DataFileError: a column's values in the file are not of the column's type.
+        DataFileError: the file is gone; or a column's values in it are not of the column's type.
     """
     filesystem, inner = filesystem_of(rows.path)
-    with pq.ParquetFile(inner, filesystem=filesystem) as file:
+    with there(rows.path), pq.ParquetFile(inner, filesystem=filesystem) as file:
         find = finder(columns, rows.name_mapping)
         fields = list(file.schema_arrow)
         place = find(fields)
