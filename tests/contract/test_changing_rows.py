@@ -16,7 +16,7 @@ from commitlog.client import CommitLog, changeset_tables
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.overlay import table_after
 from commitlog.client.writing import keyed_rows
-from commitlog.domain.model import Delete, Outcome
+from commitlog.domain.model import Delete, ForeignKeySpec, Outcome
 from commitlog.errors import (
     DataFileError,
     InvalidRequestError,
@@ -232,6 +232,35 @@ def test_restore_when_rows_have_exchanged_unique_values_then_says_what_to_do(log
     keyed.update({"id": 1}, {"id": 1, "v": None})
     keyed.restore(then)
     assert list(rows(log, table)) == [(1, "a"), (2, "b")]
+
+
+def test_rows_when_they_refer_to_others_of_their_table_then_go_and_come_back_whatever_their_order(
+    log: CommitLog, table: str
+) -> None:
+    boss = [ForeignKeySpec(("boss",), "main", table, ("id",)), ForeignKeySpec(("mate",), "main", table, ("name",))]
+    columns = {"id": "int64", "boss": "int64", "name": "varchar", "mate": "varchar"}
+    with log.transaction() as tx:
+        tx.create_table(table, columns, primary_key=["id"], unique=[["name"]], foreign_keys=boss)
+    people = log.table(table)
+    empty = log.head_snapshot_id()
+    people.insert([{"id": 3}, {"id": 2, "boss": 3, "name": "b"}, {"id": 1, "boss": 2, "name": "a", "mate": "a"}])
+    people.insert({"id": 4, "mate": "b"})
+    down, first = log.head_snapshot_id(), list(rows(log, table))
+    people.delete("id in (1, 2, 4)")
+    people.update({"id": 3}, {"id": 3, "name": "a"})
+    people.insert([{"id": 4, "boss": 3, "mate": "a"}, {"id": 1, "boss": 4}])
+    up, second = log.head_snapshot_id(), list(rows(log, table))
+    for snapshot_id, expected in ((down, first), (up, second), (empty, []), (up, second), (down, first)):
+        people.restore(snapshot_id)
+        assert list(rows(log, table)) == expected
+    people.update({"id": 3}, {"id": 3, "boss": 1})
+    with pytest.raises(
+        InvalidRequestError, match="refer to each other, which one commit cannot undo: change one of them"
+    ):
+        people.delete(True)
+    people.update({"id": 3}, {"id": 3})
+    people.delete(True)
+    assert list(rows(log, table)) == []
 
 
 def test_keyed_rows_when_inserted_updated_and_deleted_then_as_asked(log: CommitLog, keyed: str) -> None:

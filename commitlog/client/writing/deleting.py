@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from commitlog.client.tables.filters import Where, predicates
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.certain_files import uncertain_files
 from commitlog.client.writing.delete_files import split_deletes, write_delete_file
-from commitlog.client.writing.keyed_rows import check_row_count
+from commitlog.client.writing.keyed_rows import check_row_count, own_references, put_by_key
 from commitlog.client.writing.proposal_room import beyond_room
 from commitlog.client.writing.setting_apart import ScatteredRowsError
 from commitlog.client.writing.targets import RowTransaction, table_in_files
@@ -78,14 +78,14 @@ class Deletion:
             self._put(transaction, table, files, found, sorted(certain))
 
     def _delete_by_key(self, transaction: RowTransaction, definition: TableDefinition) -> None:
-        names = definition.names_of(definition.primary_key)
+        own = [ids for each in own_references(definition) for ids in (each.column_ids, each.ref_column_ids)]
+        names = definition.names_of(dict.fromkeys(chain(definition.primary_key, *own)))
         keys = Scan(self._contents, self._name, transaction.base_snapshot_id, where=self._where, columns=names)
         transaction.read(str(self._name), filter=self._where)
         most = self._settings.changes_max
         found = list(islice(keys.images(), most + 1))
         check_row_count(len(found) if len(found) <= most else keys.count(), most)
-        for key in found:
-            transaction.delete_row(str(self._name), key)
+        put_by_key(transaction, self._name, definition, found, (), most)
 
     def _put(
         self,

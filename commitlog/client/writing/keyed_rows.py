@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, TypeAlias
 
 from commitlog.client.access.contents import Contents
 from commitlog.client.arguments import checked_text, shown
@@ -17,9 +17,12 @@ from commitlog.client.tables.values import row_value, scalar
 from commitlog.client.writing.rows import PlainRows, RowData, given_rows, no_dict
 from commitlog.client.writing.targets import RowTransaction
 from commitlog.domain.model import FilterOp, Predicate
-from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.definitions import Column, ForeignKey, TableDefinition
 from commitlog.domain.model.typed_values import canonical_value
 from commitlog.errors import DataFileError, InvalidRequestError
+
+RowBeforeAfter: TypeAlias = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""A row as it was and as it is; None where it came, or went."""
 
 
 def plain_rows(data: RowData | Mapping[str, Any], changes_max: Callable[[int], int]) -> list[dict[str, Any]]:
@@ -139,44 +142,78 @@ def put_by_key(
     wanted: Sequence[Mapping[str, Any]],
     changes_max: int,
 ) -> None:
-    """Have the wanted rows in the place of those that are there: each after the one that gives up a UNIQUE value it takes.
+    """Have the wanted rows in the place of those that are there, in an order in which each change may be made.
 
     Raises:
-        InvalidRequestError: these are more than ``changes_max`` changes, which one commit takes, or rows take such values from
-            each other, which no order allows.
+        InvalidRequestError: these are more than ``changes_max`` changes, which one commit takes, or there is no such order.
     """
     table = str(name)
     now = {_key_of(definition, row): row for row in there}
     then = {_key_of(definition, row): row for row in wanted}
-    check_row_count(len(now | then), changes_max)
-    holders = {value: key for key, row in now.items() for value in _unique_values(definition, row)}
-    after = {
-        key: {holders[value] for value in _unique_values(definition, then.get(key, {})) if value in holders} - {key}
-        for key in now | then
-    }
+    changes = [(now.get(key), then.get(key)) for key in {**now, **then}]
+    check_row_count(len(changes), changes_max)
     try:
-        ordered = list(TopologicalSorter(after).static_order())
+        ordered = in_order(definition, changes)
     except CycleError as error:
-        rows = ", ".join(shown(_key_part(definition, now[key])) for key in error.args[1][1:])
+        met = [row for at in error.args[1][1:] for row in changes[at] if row is not None]
+        rows = ", ".join(dict.fromkeys(shown(_key_part(definition, row)) for row in met))
         raise InvalidRequestError(
-            f"the rows {rows} of table {name} have exchanged UNIQUE values, which one commit cannot undo: update or "
-            "delete one of them first"
+            f"the rows {rows} of table {name} have exchanged UNIQUE values or refer to each other, which one commit cannot "
+            "undo: change one of them first, by a commit of its own"
         ) from None
-    for key in ordered:
-        if key not in then:
-            transaction.delete_row(table, _key_part(definition, now[key]))
-        elif key in now:
-            transaction.update_row(table, _key_part(definition, now[key]), then[key])
+    for was, row in ordered:
+        if row is None:
+            assert was is not None
+            transaction.delete_row(table, _key_part(definition, was))
+        elif was is not None:
+            transaction.update_row(table, _key_part(definition, was), row)
         else:
-            transaction.insert_row(table, then[key])
+            transaction.insert_row(table, row)
+
+
+def in_order(definition: TableDefinition, changes: Sequence[RowBeforeAfter]) -> list[RowBeforeAfter]:
+    """Changes of a table's rows, each after those without which it cannot be made: which give up a UNIQUE value that it takes,
+    which make what it refers to, and which refer to what it ends.
+
+    Raises:
+        CycleError: there is no such order; its second argument has the places of changes that wait for each other.
+    """
+    now = {at: row for at, (row, _) in enumerate(changes) if row is not None}
+    then = {at: row for at, (_, row) in enumerate(changes) if row is not None}
+    holders = {value: at for at, row in now.items() for value in _unique_values(definition, row)}
+    before: dict[int, set[int]] = {at: set() for at in range(len(changes))}
+    for at, row in then.items():
+        before[at] |= {holders[value] for value in _unique_values(definition, row) if value in holders} - {at}
+    for reference in own_references(definition):
+        names, ref_names = map(definition.names_of, (reference.column_ids, reference.ref_column_ids))
+        for these, others, is_coming in ((then, now, True), (now, then, False)):
+            offering = {_values(row, ref_names): at for at, row in these.items()}
+            for at, row in these.items():
+                value = _values(row, names)
+                parent = at if value is None else offering.get(value, at)
+                if parent != at and _values(others.get(parent, {}), ref_names) != value:
+                    first, second = (parent, at) if is_coming else (at, parent)
+                    before[second].add(first)
+    return [changes[at] for at in TopologicalSorter(before).static_order()]
+
+
+def own_references(definition: TableDefinition) -> list[ForeignKey]:
+    """The foreign keys by which rows of a table refer to others of it."""
+    return [each for each in definition.foreign_keys if each.ref_table_id == definition.table_id]
+
+
+def _values(row: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...] | None:
+    """The values of some columns; None where one of them is NULL."""
+    found = tuple([row.get(name) for name in names])
+    return None if None in found else found
 
 
 def _unique_values(definition: TableDefinition, row: Mapping[str, Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """What a row holds by its UNIQUE constraints, with the number of each; nothing by one of which a column is NULL."""
     for number, columns in enumerate(definition.unique):
-        names = definition.names_of(columns)
-        if all(row.get(column) is not None for column in names):
-            yield number, tuple(row[column] for column in names)
+        values = _values(row, definition.names_of(columns))
+        if values is not None:
+            yield number, values
 
 
 def _key_of(definition: TableDefinition, row: Mapping[str, Any]) -> tuple[Any, ...]:
