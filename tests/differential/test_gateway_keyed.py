@@ -170,3 +170,26 @@ def test_what_the_key_forbids_is_refused_in_the_logs_words(table: str) -> None:
             with pytest.raises(duckdb.Error, match=said):
                 client.execute(statement)
         assert rows(client, "l.k") == ["(1, 'a')"]
+
+
+def test_rows_that_refer_to_others_of_their_table_go_in_whatever_order_they_came(
+    lake: tuple[Ours, DecidedCommits, str],
+) -> None:
+    ours, _, url = lake
+    columns = [
+        {"name": "id", "type": "int64", "nullable": False},
+        *({"name": n, "type": "int64"} for n in ("u", "boss")),
+    ]
+    boss = {"columns": ["boss"], "ref_schema": "main", "ref_table": "k", "ref_columns": ["id"]}
+    change = {"kind": "CREATE_TABLE", "schema": "main", "table": "k", "columns": columns, "primary_key": ["id"]}
+    ours.commit([{**change, "unique": [["u"]], "foreign_keys": [boss], "properties": {"foreign_paths": "true"}}])
+    with writing(url, "l") as client:
+        client.execute("INSERT INTO l.k VALUES (1, 1, NULL), (2, 2, 1), (3, 3, 2), (4, 4, 1)")
+        flush(ours)
+        client.execute("INSERT INTO l.k VALUES (5, 5, 3)")
+        client.execute("BEGIN; UPDATE l.k SET boss = NULL, u = 3 WHERE id = 4; DELETE FROM l.k WHERE id <> 4; COMMIT")
+        assert rows(client, "l.k") == ["(4, 3, None)"]
+        client.execute("INSERT INTO l.k VALUES (7, 7, 9), (9, 9, 4)")
+        client.execute("DELETE FROM l.k")
+        assert rows(client, "l.k") == []
+    ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": "k"}])

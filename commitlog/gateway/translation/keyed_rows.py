@@ -7,6 +7,8 @@ row id that it had; one that comes with the key of a row that goes takes its pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import CycleError
+from itertools import chain, starmap
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -18,7 +20,7 @@ from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.client.tables.values import row_of
-from commitlog.client.writing.keyed_rows import check_row_count
+from commitlog.client.writing.keyed_rows import check_row_count, in_order, own_references
 from commitlog.domain import model as m
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.translation.base import Base
@@ -45,7 +47,11 @@ class KeyedRows:
         definition = base.definition(table.table_id)
         assert definition is not None
         self._columns = definition.columns
-        self._key = [definition.column_by_id(each) for each in definition.primary_key]
+        self._definition = definition
+        self._key = definition.names_of(definition.primary_key)
+        own = [ids for each in own_references(definition) for ids in (each.column_ids, each.ref_column_ids)]
+        compared = dict.fromkeys(chain(definition.primary_key, *definition.unique, *own))
+        self._compared = [definition.column_by_id(each) for each in compared]
 
     def changes(
         self,
@@ -69,24 +75,30 @@ class KeyedRows:
         gone = {**dict(self._in_files(positions)), **self._in_no_file(row_ids)}
         came = [each for file in files for each in self._in(file)]
         kept = {row_id for row_id, _ in came}
-        by_key = {tuple(key.values()): row_id for row_id, key in gone.items() if row_id not in kept}
-        changed: list[m.Change] = []
+        by_key = {self._key_of(row): row_id for row_id, row in gone.items() if row_id not in kept}
+        changed: list[tuple[_Image | None, _Image | None]] = []
         for row_id, row in came:
             if row_id not in gone:
-                row_id = by_key.pop(tuple(row[column.name] for column in self._key), None)
-            key = None if row_id is None else gone.pop(row_id)
-            changed.append(self._inserted(row) if key is None else self._updated(key, row))
-        for key in gone.values():
-            yield m.DeleteRow(self._table.schema, self._table.name, key)
-        yield from changed
+                row_id = by_key.pop(self._key_of(row), None)
+            changed.append((None if row_id is None else gone.pop(row_id), row))
+        changed[:0] = [(row, None) for row in gone.values()]
+        try:
+            yield from starmap(self._change, in_order(self._definition, changed))
+        except CycleError:
+            yield from starmap(self._change, changed)  # The log says what is in whose way.
 
-    def _inserted(self, row: _Image) -> m.InsertRow:
-        return m.InsertRow(self._table.schema, self._table.name, row)
+    def _key_of(self, row: Mapping[str, m.RowValue]) -> tuple[m.RowValue, ...]:
+        return tuple(row[name] for name in self._key)
 
-    def _updated(self, key: _Image, row: _Image) -> m.UpdateRow:
-        return m.UpdateRow(self._table.schema, self._table.name, key, row)
+    def _change(self, was: Mapping[str, m.RowValue] | None, row: Mapping[str, m.RowValue] | None) -> m.Change:
+        schema, table = self._table.schema, self._table.name
+        if was is None:
+            assert row is not None
+            return m.InsertRow(schema, table, row)
+        key = {name: was[name] for name in self._key}
+        return m.DeleteRow(schema, table, key) if row is None else m.UpdateRow(schema, table, key, row)
 
-    # --- keys of rows that go, by row id ------------------------------------------------------------------------------
+    # --- rows that go, as far as they are compared, by row id ---------------------------------------------------------
 
     def _in_files(self, positions: Mapping[int, AbstractBitMap64]) -> Iterator[tuple[int, _Image]]:
         if not positions:
@@ -94,7 +106,7 @@ class KeyedRows:
         for row in self._base.rows("data_file", data_file_id=sorted(positions)):
             path, wanted = self._lake.place(row), FrozenBitMap64(positions[row["data_file_id"]])
             carried = row_ids_in(self._base, path)
-            reader = FileReader(self._key, ())
+            reader = FileReader(self._compared, ())
             for batch, places in reader.placed(RowsOfFile(path, None, positions=wanted)):
                 for place, key in zip(places.tolist(), _as_text(batch).to_pylist(), strict=True):
                     yield row["row_id_start"] + place if carried is None else carried[place], row_of(key)
@@ -102,12 +114,14 @@ class KeyedRows:
     def _in_no_file(self, row_ids: Sequence[int]) -> dict[int, _Image]:
         if not row_ids:
             return {}
-        found = self._base.rows_in_no_file(self._table.table_id, row_ids, [column.column_id for column in self._key])
+        found = self._base.rows_in_no_file(
+            self._table.table_id, row_ids, [column.column_id for column in self._compared]
+        )
         if missing := set(row_ids) - found.keys():
             raise NotUnderstoodError(f"a change of row {min(missing)}, which was not there: read again and repeat")
-        key = [exact(column) for column in self._key]
-        keys = _as_text(stored_rows(key, list(found.values()))).to_pylist()
-        return {row_id: row_of(key) for row_id, key in zip(found, keys, strict=True)}
+        compared = [exact(column) for column in self._compared]
+        rows = _as_text(stored_rows(compared, list(found.values()))).to_pylist()
+        return {row_id: row_of(row) for row_id, row in zip(found, rows, strict=True)}
 
     # --- rows that come -----------------------------------------------------------------------------------------------
 
