@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,6 +17,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Flush, Reason
 from commitlog.errors import DataFileError, SnapshotNotFoundError
 from commitlog.spark import expire, flush, read
+from commitlog.testing import InMemoryCommitLog
 
 STOCK = "main.stock"
 
@@ -82,6 +85,46 @@ class _Late(CommitLog):
             with CommitLog.connect(settings=self.by) as other:
                 change(other, "b", 20)
         return super().commit(proposal, timeout_ms=timeout_ms)
+
+
+@pytest.fixture(params=["broker", "memory"])
+def any_log(request: pytest.FixtureRequest, tmp_path: Path) -> CommitLog:
+    if request.param == "memory":
+        return InMemoryCommitLog(data_path=tmp_path / "in_memory")
+    log: CommitLog = request.getfixturevalue("log")
+    return log
+
+
+def test_flush_when_columns_are_nested_then_spark_reads_the_same_rows_before_and_after(
+    spark: SparkSession, any_log: CommitLog
+) -> None:
+    columns = {
+        "id": "int64",
+        "l": "list(int32)",
+        "s": "struct(a int16, b varchar, x blob)",
+        "m": "map(varchar, struct(t timestamp, z timestamptz, d decimal(9,2)))",
+    }
+    at = datetime(2024, 1, 31, 12, 30, 0, 5)
+    inner = {"t": at, "z": at.replace(tzinfo=UTC), "d": Decimal("1.50")}
+    with any_log.transaction() as tx:
+        tx.create_table("main.nested", columns, primary_key=["id"])
+    nested = any_log.table("main.nested")
+    full = {"id": 1, "l": [1, None], "s": {"a": 2, "b": "c, ]", "x": b"\x00\xff"}, "m": {"k": inner}}
+    nested.insert([full, {"id": 2, "l": [], "m": {}}])
+    nested.insert({"id": 3})
+    expected, sparks = nested.scan().to_arrow().to_pylist(), read(spark, "nested", log=any_log).orderBy("id").collect()
+    assert [(row.id, row.l, row.s and row.s.asDict()) for row in sparks] == [
+        (1, [1, None], full["s"]),
+        (2, [], None),
+        (3, None, None),
+    ]
+    assert sparks[0].m["k"].d == Decimal("1.50")
+    assert flush(spark, "nested", older_than_snapshot=3, log=any_log) is not None
+    assert [file.record_count for file in nested.files()] == [2]
+    assert flush(spark, "nested", log=any_log) is not None
+    assert flush(spark, "nested", log=any_log) is None
+    assert nested.scan().to_arrow().sort_by("id").to_pylist() == expected
+    assert read(spark, "nested", log=any_log).orderBy("id").collect() == sparks
 
 
 @pytest.mark.usefixtures("stock")

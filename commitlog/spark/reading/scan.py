@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
 from commitlog.catalog.queries import Catalog, CatalogFile
 from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
 from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import parse_table_name
-from commitlog.client.tables.stored_rows import bytes_of
+from commitlog.client.tables.stored_rows import bytes_of, stored_rows
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
-from commitlog.errors import DataFileError
-from commitlog.spark.columns import check_told_apart, held_columns
+from commitlog.spark.columns import check_told_apart, held_columns, is_held, spark_type
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
-from commitlog.spark.reading.arrow_rows import as_text, by_column_id
+from commitlog.spark.reading.arrow_rows import arrow_schema, as_text, by_column_id
 from commitlog.spark.reading.dataframes import Scan, dataframe
 from commitlog.spark.reading.derived_filters import derived
 from commitlog.spark.reading.moments import moment_in
@@ -143,28 +143,21 @@ def _scan_file(file: CatalogFile, types_before: Sequence[tuple[int, str, int]]) 
 def rows_as_text(
     table: TableDefinition, rows: Sequence[Mapping[str, Any]], names: Mapping[str, frozenset[int]]
 ) -> pa.Table:
-    """Rows that are in no file, as the catalog has them, as text: Spark casts it to the columns' types.
+    """Rows that are in no file, as the catalog has them, as text: Spark casts it to the columns' types, but for nested ones,
+    to which it casts no text.
 
     Raises:
         DataFileError: Spark cannot read them.
     """
-    if rows:
-        _check_readable(table.columns, table.name)
     by_id = [by_column_id(row, names, table.name) for row in rows]
     return pa.table({column.name: _values(column, by_id) for column in table.columns})
 
 
-def _check_readable(columns: Iterable[Column], table: str) -> None:
-    nested = [column.name for column in columns if column.type.name in NESTED]
-    if nested:
-        raise DataFileError(
-            f"table {table} has rows that are in no file, with nested columns ({', '.join(nested)}), which Spark cannot "
-            "read: flush the table, or read it with DuckDB"
-        )
-
-
 def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
     key = column.column_id
+    if rows and column.type.name in NESTED and is_held(column.type):
+        [field] = arrow_schema(st.StructType([st.StructField(column.name, spark_type(column.type))]))
+        return stored_rows([column], rows).column(0).cast(field.type)
     if column.type.name == "blob":
         given = [row.get(key) for row in rows]
         return pa.array([None if each is None else bytes_of(each) for each in given], pa.binary())
