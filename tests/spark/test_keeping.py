@@ -195,3 +195,17 @@ def test_expire_when_some_are_kept_then_older_snapshots_are_gone(spark: SparkSes
     assert expire(log, older_than_snapshot=head - 1) is None
     with pytest.raises(ValueError, match="keep=100"):
         expire(log, keep=1, older_than_snapshot=1)
+
+
+def test_flush_when_two_columns_had_one_name_then_says_who_reads_the_rows(spark: SparkSession, tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "in_memory")
+    with log.transaction() as tx:
+        tx.create_table("main.t", {"id": "int64", "v": "int32"}, primary_key=["id"])
+    log.table("main.t").insert({"id": 1, "v": 5})
+    with log.transaction() as tx:
+        tx.alter("main.t").drop_column("v")
+    with log.transaction() as tx:
+        tx.alter("main.t").add_column("v", "varchar", default="x")
+    with pytest.raises(DataFileError, match=r"neither reads nor flushes these; read them by log\.table"):
+        flush(spark, "main.t", log=log)
+    assert log.table("main.t").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x"}]

@@ -92,8 +92,8 @@ def by_column_id(row: Mapping[str, Any], names: Mapping[str, frozenset[int]], ta
         ids = names.get(fold(name), frozenset())
         if len(ids) > 1:
             raise DataFileError(
-                f"table {table} has rows that are in no file, and {len(ids)} of its columns were called {name}: flush the "
-                "table, or read it with DuckDB"
+                f"table {table} has rows that are in no file, and {len(ids)} of its columns were called {name}: Spark "
+                "neither reads nor flushes these; read them by log.table(...).scan(), or with DuckDB"
             )
         values.update(dict.fromkeys(ids, value))
     return values
