@@ -137,6 +137,12 @@ def test_pages_when_listed_then_each_marks_where_it_is(client: TestClient) -> No
         assert text.count("aria-current") == 1
 
 
+def test_overview_when_nothing_was_decided_lately_then_does_not_say_that_nothing_ever_was(client: TestClient) -> None:
+    text = outline(client, "/").text
+    assert "nothing came lately" in text
+    assert " yet" not in text
+
+
 def test_pages_when_results_were_trimmed_then_a_table_is_there_and_an_outcome_says_where_it_is(
     log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
