@@ -57,6 +57,13 @@ up(Settings.load(), service_factory=services, say=lambda line: print(line, flush
 """
 
 
+def with_servers(home: Settings) -> Settings:
+    """As of a run that has started servers, where nobody listens."""
+    return replace(
+        home, bootstrap_servers="127.0.0.1:1", database_url="postgresql://postgres:secret@127.0.0.1:1/commitlog"
+    )
+
+
 MAKING = """\
 import sys
 from pathlib import Path
@@ -357,6 +364,7 @@ def test_up_when_detached_and_another_one_is_faster_then_says_so(
 ) -> None:
     faster = DirectoryLock(home.home)
     assert faster.acquire()
+    write_run_file(with_servers(home), {"pid": os.getpid()})
     said: list[str] = []
     seen = iter([RuntimeStatus(home.home, None)])
     monkeypatch.setattr(runtime, "status", lambda settings: next(seen, None) or status(settings))
@@ -366,6 +374,34 @@ def test_up_when_detached_and_another_one_is_faster_then_says_so(
         faster.release()
     assert running.pid == os.getpid()
     assert "already running; nothing was started" in said
+
+
+def test_up_when_detached_while_another_one_is_starting_then_returns_when_that_is_ready(home: Settings) -> None:
+    other = DirectoryLock(home.home)
+    assert other.acquire()
+    write_run_file(with_servers(home), {"pid": os.getpid() + 1})  # of a run that was killed
+    said: list[str] = []
+
+    def becomes_ready(line: str) -> None:
+        said.append(line)
+        if "waiting" in line:
+            write_run_file(with_servers(home), {"pid": os.getpid()})
+
+    def ends(line: str) -> None:
+        if "waiting" in line:
+            other.release()
+
+    try:
+        assert up(home, detach=True, say=becomes_ready).pid == os.getpid()
+        assert said[:2] == [
+            "another `up` is starting it; waiting until all is started",
+            "already running; nothing was started",
+        ]
+        write_run_file(with_servers(home), {"pid": os.getpid() + 1})
+        with pytest.raises(LocalRuntimeError, match="nothing runs: `commitlog up --detach` starts it"):
+            up(home, detach=True, say=ends)
+    finally:
+        other.release()
 
 
 def test_up_when_detached_and_failing_then_says_why_once_and_nothing_of_an_earlier_run(home: Settings) -> None:
@@ -380,8 +416,7 @@ def test_up_when_detached_and_failing_then_says_why_once_and_nothing_of_an_earli
 
 
 def test_status_when_it_is_started_again_after_a_kill_then_tells_no_services_of_the_killed_run(home: Settings) -> None:
-    told = replace(home, database_url="postgresql://postgres:secret@127.0.0.1:1/commitlog")
-    home.home.mkdir(parents=True)
+    told = with_servers(home)
     services = [{"name": "sequencer", "pid": 1, "starts": 1}]
     starting = DirectoryLock(home.home)
     assert starting.acquire()

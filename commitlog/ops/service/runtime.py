@@ -156,6 +156,9 @@ def up(
                 f"{settings.home} runs the log {running.log}, and a home runs one: give the log {settings.log} a home of its "
                 "own (--home)"
             )
+        if detach and not _is_ready(settings.home, running.pid):
+            say("another `up` is starting it; waiting until all is started")
+            running = _started_by_another(settings)
         return _said(running, "already running; nothing was started", say)
     _say_what_is_not_used(settings, say)
     if detach:
@@ -318,7 +321,7 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
                 running = status(settings)
                 if child.returncode == 0 and running.running:
                     # Another `up` was faster, which it has said.
-                    return running
+                    return _started_by_another(settings)
                 raise LocalRuntimeError(f"it could not be started in the background; all that it said is in {log_file}")
             if time.monotonic() > deadline:
                 raise LocalRuntimeError(
@@ -330,6 +333,30 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
     child.returncode = 0
     running = status(settings)
     say(f"running in the background (pid {child.pid}); `commitlog down` stops it; its log is {log_file}")
+    return running
+
+
+def _is_ready(home: Path, pid: int | None) -> bool:
+    """Whether the process that runs the home has started all."""
+    return read_run_file(home).get("pid") == pid
+
+
+def _started_by_another(settings: Settings) -> RuntimeStatus:
+    """What runs, once the `up` that is at work in the home has started all.
+
+    Raises:
+        LocalRuntimeError: it has ended before, or takes too long.
+    """
+    deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
+    while (pid := runner_pid(settings.home)) is not None and not _is_ready(settings.home, pid):
+        if time.monotonic() > deadline:
+            raise LocalRuntimeError("another `up` is not ready yet; wait, or stop it with `commitlog down`")
+        time.sleep(POLL_S)
+    running = status(settings)
+    if not running.running:
+        raise LocalRuntimeError(
+            "another `up` or `down` was at work here and has ended, and nothing runs: `commitlog up --detach` starts it"
+        )
     return running
 
 
