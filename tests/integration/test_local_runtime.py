@@ -404,6 +404,27 @@ def test_up_when_detached_while_another_one_is_starting_then_returns_when_that_i
         other.release()
 
 
+def test_up_when_detached_and_interrupted_while_it_starts_then_says_that_it_goes_on(home: Settings) -> None:
+    starting = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(3600)"]
+    said: list[str] = []
+
+    def interrupted(line: str) -> None:
+        said.append(line)
+        if line.isdigit():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        up(home, detach=True, detached_command=starting, say=interrupted)
+    pid = int(said[0])
+    assert psutil.pid_exists(pid)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert said[1:] == [
+        f"it goes on starting in the background (pid {pid}); `commitlog down` stops it; its log is "
+        f"{home.home / 'logs' / 'up.log'}"
+    ]
+
+
 def test_up_when_detached_and_failing_then_says_why_once_and_nothing_of_an_earlier_run(home: Settings) -> None:
     for reason in ("the earlier reason", "the reason"):
         failing = [sys.executable, "-c", f"raise SystemExit({reason!r})"]

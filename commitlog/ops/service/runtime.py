@@ -314,20 +314,29 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
             start_new_session=True,
         )
         deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
-        while read_run_file(settings.home).get("pid") != child.pid:
-            has_ended = child.poll() is not None
-            _relay(said.read(), say)
-            if has_ended:
-                running = status(settings)
-                if child.returncode == 0 and running.running:
-                    # Another `up` was faster, which it has said.
-                    return _started_by_another(settings)
-                raise LocalRuntimeError(f"it could not be started in the background; all that it said is in {log_file}")
-            if time.monotonic() > deadline:
-                raise LocalRuntimeError(
-                    "it is not ready yet; wait, or stop it with `commitlog down`", log_file=log_file
-                )
-            time.sleep(POLL_S)
+        try:
+            while read_run_file(settings.home).get("pid") != child.pid:
+                has_ended = child.poll() is not None
+                _relay(said.read(), say)
+                if has_ended:
+                    running = status(settings)
+                    if child.returncode == 0 and running.running:
+                        # Another `up` was faster, which it has said.
+                        return _started_by_another(settings)
+                    raise LocalRuntimeError(
+                        f"it could not be started in the background; all that it said is in {log_file}"
+                    )
+                if time.monotonic() > deadline:
+                    raise LocalRuntimeError(
+                        "it is not ready yet; wait, or stop it with `commitlog down`", log_file=log_file
+                    )
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            if child.poll() is None:
+                child.returncode = 0
+                going_on = f"it goes on starting in the background (pid {child.pid})"
+                say(f"{going_on}; `commitlog down` stops it; its log is {log_file}")
+            raise
         _relay(said.read(), say)
     # It is meant to outlive this process; without an exit code Popen would warn of that.
     child.returncode = 0
