@@ -12,7 +12,7 @@ import psutil
 
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.jars import Progress
-from commitlog.local.processes import DirectoryLock, free_port, has_lost_port, stop_processes
+from commitlog.local.processes import HOST, DirectoryLock, free_port, has_lost_port, stop_processes
 
 START_TIMEOUT_S = 300.0
 
@@ -40,6 +40,7 @@ class EmbeddedServer(ABC):
         self._lock = DirectoryLock(self._directory)
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
+        self._is_known = False
 
     @property
     def port(self) -> int:
@@ -55,13 +56,15 @@ class EmbeddedServer(ABC):
         """Starts the server and returns when it answers.
 
         Raises:
-            LocalRuntimeError: what it needs is missing, another process uses the directory, or it did not start.
+            LocalRuntimeError: what it needs is missing, another process uses the directory, or the port that it had, or it
+                did not start.
         """
         if not self._lock.acquire():
             raise LocalRuntimeError(f"another process runs {self.WHAT} in {self._directory}; stop it, or use it")
         try:
             self._stop_orphaned()
             self._launch()
+            self._is_known = True
         except BaseException:
             self.stop()
             raise
@@ -102,8 +105,14 @@ class EmbeddedServer(ABC):
             time.sleep(0.02)
 
     def _take_port(self) -> None:
-        # Once clients know a port it is kept, so that a server that died comes back where they look for it.
-        self._port = free_port(self._port, self._port_wanted)
+        port = free_port(self._port, self._port_wanted)
+        # Clients of a server that has answered look for it where it was: at another port nobody would find it again.
+        if self._is_known and port != self._port:
+            raise LocalRuntimeError(
+                f"port {self._port} of {HOST}, where clients look for {self.NAME}, is another process's by now: end that one; "
+                "`commitlog down`, and `commitlog up` again, takes another port"
+            )
+        self._port = port
 
     @abstractmethod
     def _begin(self) -> subprocess.Popen[bytes]:

@@ -473,6 +473,23 @@ def test_server_when_its_port_is_taken_before_it_listens_then_takes_another(
             assert late.port != taken.getsockname()[1]
 
 
+def test_server_when_it_has_ended_and_its_port_is_taken_then_comes_back_there_and_nowhere_else(
+    servers_dir: Path,
+) -> None:
+    with EmbeddedPostgres(servers_dir / "ended") as ended, socket.socket() as taking:
+        port = ended.port
+        ended.stop()
+        taking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taking.bind((HOST, port))
+        taking.listen(1)
+        with pytest.raises(LocalRuntimeError, match=f"port {port} of {HOST}.* is another process's by now"):
+            ended.start()
+        assert (ended.pid, ended.port) == (None, port)
+        taking.close()
+        ended.start()
+        assert ended.port == port
+
+
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 def test_broker_when_its_path_has_commas_and_other_letters_then_keeps_all_in_it(
     locale: str, servers_dir: Path, monkeypatch: pytest.MonkeyPatch
