@@ -24,11 +24,15 @@ def full_disks(settings: Settings) -> Iterator[str]:
         "database": settings.home / "postgres" / "data",
     }
     for what, place in places.items():
-        folder = None if place is None else next((each for each in (place, *place.parents) if each.is_dir()), None)
-        if folder is None or (disk := folder.stat().st_dev) in seen:
+        try:
+            folder = None if place is None else next((each for each in (place, *place.parents) if each.is_dir()), None)
+            if folder is None or (disk := folder.stat().st_dev) in seen:
+                continue
+            free_bytes = shutil.disk_usage(folder).free
+        except OSError:
+            # Only another user may look there, or its disk is gone.
             continue
         seen.add(disk)
-        free_bytes = shutil.disk_usage(folder).free
         if free_bytes < FREE_BYTES_MIN:
             yield f"the disk of the {what} is full: {free_bytes / 2**20:,.0f} MiB are left at {folder}; make room"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -68,6 +70,22 @@ def test_disk_when_each_server_has_its_own_then_each_is_named(
     monkeypatch.setattr(shutil, "disk_usage", of_room(0))
     named = [each.partition(" is full")[0] for each in full_disks(settings)]
     assert named == [f"the disk of the {what}" for what in ("home", "checkpoints", "broker", "database")]
+
+
+def test_disk_when_only_another_user_may_look_there_then_it_is_passed_over(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat, other = Path.stat, settings.home / "of-another-user"
+
+    def refused(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.is_relative_to(other):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    monkeypatch.setattr(shutil, "disk_usage", of_room(3))
+    theirs = replace(settings, checkpoint_dir=other / "checkpoints")
+    assert [each.partition(" is full")[0] for each in full_disks(theirs)] == ["the disk of the home"]
 
 
 def test_doctor_when_a_disk_is_full_and_a_server_away_then_tells_both(
