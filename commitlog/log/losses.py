@@ -118,6 +118,7 @@ def last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
                 if consumed(message.error(), settings.bootstrap_servers, topic) is Consumed.RECORD:
                     waiting.discard(message.partition() or 0)
                     values.append(message.value() or b"")
+                    patience.renew()
             patience.check()
     finally:
         consumer.close()

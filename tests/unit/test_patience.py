@@ -13,7 +13,7 @@ from test_triage import FakeConsumer, Message
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
-from commitlog.log import reading, results
+from commitlog.log import losses, reading, results
 from commitlog.machine import Machine
 from commitlog.relay import outward
 
@@ -117,6 +117,17 @@ def test_relay_when_it_takes_long_to_find_what_it_gave_last_then_looks_on(
     monkeypatch.setattr(reading, "make_consumer", lambda *_, **__: Slow(clock, *foreign))
     monkeypatch.setattr(outward, "end_offset", lambda *_: len(foreign))
     assert outward.last_at_border(settings, LOG_ID) is None
+
+
+def test_last_values_when_many_partitions_come_slowly_then_are_all_read(
+    settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(clock, *(Message(partition=at, value=b"%d" % at) for at in range(4)))
+    monkeypatch.setattr(losses, "make_consumer", lambda *_, **__: slow)
+    monkeypatch.setattr(losses, "first_offsets", lambda *_: dict.fromkeys(range(4), 0))
+    monkeypatch.setattr(losses, "end_offsets", lambda *_: dict.fromkeys(range(4), 1))
+    monkeypatch.setattr(losses, "assign", lambda *_: None)
+    assert losses.last_values(settings, TOPIC, 4) == [b"0", b"1", b"2", b"3"]
 
 
 def test_readers_when_nothing_comes_then_say_what_and_for_how_long(

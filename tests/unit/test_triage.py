@@ -23,15 +23,15 @@ BEAT = encode_heartbeat(Heartbeat(b"L" * 16, 3, b"A" * 16, 7, 5, False))
 class Message:
     """What a consumer gives out: a record, or an error."""
 
-    def __init__(self, code: int | None = None, *, offset: int = 0, value: bytes = b"") -> None:
+    def __init__(self, code: int | None = None, *, partition: int = 0, offset: int = 0, value: bytes = b"") -> None:
         self._error = None if code is None else KafkaError(code)
-        self._offset, self._value = offset, value
+        self._partition, self._offset, self._value = partition, offset, value
 
     def error(self) -> KafkaError | None:
         return self._error
 
     def partition(self) -> int:
-        return 0
+        return self._partition
 
     def offset(self) -> int:
         return self._offset
