@@ -5,20 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from commitlog.catalog.checks import Finding
 from commitlog.client.files.places import Naming
 from commitlog.config import Settings
 from commitlog.errors import CatalogUnavailableError, LogUnavailableError
 from commitlog.local import room
 from commitlog.local.room import full_disks
 from commitlog.ops.cli import cli
+from commitlog.ops.maintenance import doctor
+from commitlog.ops.maintenance.doctor import FULL, ROOM, CheckResult
 from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health
 
@@ -98,6 +103,24 @@ def test_doctor_when_a_disk_is_full_and_a_server_away_then_tells_both(
         assert done.stdout.startswith(begins)
         assert "the disk of the home is full: 0 MiB are left" in done.stdout
         assert isinstance(done.exception, CatalogUnavailableError)
+
+
+def test_doctor_when_a_server_goes_away_after_a_full_disk_was_told_then_does_not_tell_it_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = CheckResult(ROOM, (Finding("the disk of the home is full", FULL),))
+
+    def found_on(*_: object, **__: object) -> Iterator[CheckResult]:
+        yield found
+        raise CatalogUnavailableError("here", detail="gone")
+
+    monkeypatch.setattr(shutil, "disk_usage", of_room(0))
+    monkeypatch.setattr(doctor, "connect", lambda url: nullcontext(SimpleNamespace()))
+    monkeypatch.setattr(doctor, "examine_on", found_on)
+    told: list[CheckResult] = []
+    with pytest.raises(CatalogUnavailableError):
+        told.extend(doctor.examine(settings))
+    assert told == [found]
 
 
 def test_status_when_a_disk_is_full_and_kafka_away_then_tells_both(

@@ -111,14 +111,17 @@ def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool
         CatalogUnavailableError: PostgreSQL does not answer; after a full disk was told, if there is one.
         ConfigurationError, LogIntegrityError, LogUnavailableError: the log is not there, broken, or does not answer.
     """
+    is_told = False
     try:
         with told_plainly(settings.database_url), connect(catalog_url(settings)) as conn:
             conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             conn.read_only = True
-            yield from examine_on(conn, settings, footers=footers, storage=storage)
+            for result in examine_on(conn, settings, footers=footers, storage=storage):
+                is_told |= result.check == ROOM and not result.is_well
+                yield result
     except (CatalogUnavailableError, LogUnavailableError):
         # A server without room ends, or refuses: that is why it does not answer.
-        if not (room := _room(settings)).is_well:
+        if not is_told and not (room := _room(settings)).is_well:
             yield room
         raise
 
