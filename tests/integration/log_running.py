@@ -41,10 +41,13 @@ sys.exit(run_sequencer(Settings.load(), standby="standby" in sys.argv, stop=stop
 
 def wait_until(condition: Callable[[], bool], what: str, *, deadline_s: float = DEADLINE_S) -> None:
     """Returns as soon as the condition holds; fails with ``what`` at the deadline."""
-    deadline = time.monotonic() + deadline_s
+    began_s = looked_s = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"not within {deadline_s:.0f} s: {what}"
-        time.sleep(0.005)
+        now_s = time.monotonic()
+        assert now_s < began_s + deadline_s, f"not within {deadline_s:.0f} s: {what}"
+        # Looks that are dear leave half of their time to what is waited for.
+        time.sleep(min(max(now_s - looked_s, 0.005), 0.2))
+        looked_s = time.monotonic()
 
 
 class Ids:
