@@ -77,6 +77,17 @@ def test_a_key_that_is_none_then_invalid_and_the_text_says_why(log: DecidedLog, 
     assert why in str(log.refused("INVALID", request_).detail)
 
 
+@pytest.mark.parametrize("request_", [update(1234567890123456.78, v="x"), delete_row(1234567890123456.78)])
+def test_a_key_that_is_a_number_of_more_digits_than_a_float_holds_then_invalid(request_: dict[str, Any]) -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", "id decimal(18,2), v varchar"))
+    log.commit(insert(id="1234567890123456.80", v="a"))
+    assert "has more digits than a float holds: give it as text" in log.refused("INVALID", request_).detail
+    read = {"kind": "ROWS", "schema": "main", "table": "k", "keys": [{"id": 1234567890123456.78}]}
+    refused = log.refused("INVALID", insert(id="1", v="x"), isolation="SERIALIZABLE", reads=[read])
+    assert "has more digits than a float holds" in refused.detail
+
+
 @pytest.mark.parametrize(
     ("kind", "first", "same"),
     [

@@ -246,6 +246,19 @@ def test_column_when_two_sites_widen_it_then_the_widest_stands_and_what_is_no_wi
     log.check_replay()
 
 
+def test_number_for_a_decimal_when_the_column_was_widened_here_since_then_the_row_comes_and_stays() -> None:
+    """Of the wider column it stands for several values, of the one that it was written for it stood for one."""
+    log = DecidedLog()
+    log.commit(node("a", 1))
+    log.commit(keyed_table("k", "id int64, d decimal(18,2)"))
+    log.commit(insert(id=1, d=12345678901234.56))
+    log.commit(alter("SET_TYPE", "k", name="d", type="decimal(38,10)"))
+    assert "has more digits than a float holds" in log.refused("INVALID", insert(id=3, d=12345678901234.56)).detail
+    came = brought(log, insert(id=2, d=12345678901234.56), update(1, d="1"), tick=2)
+    assert came.snapshot_id is not None, came.detail
+    log.check_replay()
+
+
 def test_table_when_it_is_left_out_here_and_another_site_says_otherwise_then_stays_left_out(log: DecidedLog) -> None:
     log.commit(alter("SET_PROPERTY", "k", key="replicated", value="false"))
     assert brought(log, alter("SET_PROPERTY", "k", key="replicated", value="true"), tick=2).snapshot_id is not None

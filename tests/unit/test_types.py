@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from commitlog.domain.model.typed_values import canonical_value, check_json_type, value_text
+from commitlog.domain.model.typed_values import canonical_value, check_float_digits, check_json_type, value_text
 from commitlog.domain.model.types import parse_type
 
 
@@ -129,7 +129,6 @@ def test_a_value_then_one_form_in_which_it_is_compared(kind: str, value: Any, ca
         ("decimal(9,2)", [1], "is no decimal number"),
         ("decimal(9,2)", "a lot", "is no decimal number"),
         ("decimal(9,2)", "0.001", "does not fit"),
-        ("decimal(18,2)", 1234567890123456.78, "has more digits than a float holds: give it as text"),
         ("decimal(9,2)", "\u0661", "is no decimal number"),
         ("decimal(9,2)", "1_0", "is no decimal number"),
         ("decimal(9,2)", "1e99999999999999999999", "is no decimal number"),
@@ -192,6 +191,30 @@ def test_a_value_then_one_form_in_which_it_is_compared(kind: str, value: Any, ca
 def test_a_value_of_another_type_then_an_error_that_says_so(kind: str, value: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         canonical_value(parse_type(kind), value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "possible"),
+    [
+        ("decimal(18,2)", 1234567890123456.78, False),
+        ("decimal(18,2)", "1234567890123456.78", True),
+        ("decimal(18,2)", 12345678901234.56, True),
+        ("decimal(38,20)", 0.1, True),
+        ("decimal(38,20)", 0.1 + 0.2, False),
+        ("float64", 0.1 + 0.2, True),
+        ("list(decimal(18,2))", [None, 1234567890123456.78], False),
+        ("struct(a decimal(18,2), b varchar)", {"A": 1234567890123456.78}, False),
+        ("map(varchar, decimal(18,2))", {"key": 1234567890123456.78}, False),
+        ("map(varchar, decimal(18,2))", {"key": 1.5}, True),
+        ("json", {"a": [1234567890123456.78]}, True),
+    ],
+)
+def test_a_number_for_a_decimal_then_only_where_it_stands_for_one(kind: str, value: Any, possible: bool) -> None:
+    if possible:
+        check_float_digits(parse_type(kind), value)
+    else:
+        with pytest.raises(ValueError, match="has more digits than a float holds: give it as text"):
+            check_float_digits(parse_type(kind), value)
 
 
 @pytest.mark.parametrize(

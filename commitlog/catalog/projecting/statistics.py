@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.typed_values import canonical_value, nearest_float, value_text
+from commitlog.domain.model.typed_values import canonical_value, check_float_digits, nearest_float, value_text
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, NESTED, TIMESTAMPS, ColumnType
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
@@ -40,6 +40,7 @@ def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
         return value
     try:
         canonical = canonical_value(data_type, value)
+        check_float_digits(data_type, value)
         if data_type.name in TIMESTAMPS:
             value_text(data_type, canonical)
     except (ValueError, ArithmeticError):

@@ -17,7 +17,7 @@ from commitlog.client.tables.filters import NULL_CHECKS, Excluded
 from commitlog.client.tables.stored_rows import bytes_of, scalar_of
 from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, FilterOp, Predicate, Scalar
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.typed_values import canonical_value, check_float_digits
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS
 from commitlog.errors import InvalidRequestError
 
@@ -152,6 +152,7 @@ def _compared(column: Column, value: Scalar) -> Any:
         return None
     try:
         canonical = canonical_value(column.type, value)
+        check_float_digits(column.type, value)
         if isinstance(canonical, str):
             # Nobody could be asked for half of a character.
             canonical.encode()

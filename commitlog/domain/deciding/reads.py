@@ -8,11 +8,12 @@ from typing import assert_never
 from commitlog.domain import model as m
 from commitlog.domain.deciding.append_blocks import newest_match
 from commitlog.domain.deciding.conflicts import Hit, hit_kind, name_hit, object_of
+from commitlog.domain.deciding.row_conflicts import named_key
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import ROW_CHANGES, SchemaState, SequencerState, TableState, ViewState
-from commitlog.domain.state.row_keys import given_key, shown_key
+from commitlog.domain.state.row_keys import shown_key
 from commitlog.errors import InvalidChangeError
 
 
@@ -185,7 +186,7 @@ def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[H
     yield from changed
     if changed:
         return
-    keys = [given_key(table.definition, key) for key in read.keys]
+    keys = [named_key(table.definition, key) for key in read.keys]
     if base < state.index_floor:
         last = table.last_of(ROW_CHANGES)
         if last > base:

@@ -17,7 +17,7 @@ from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.deciding.row_references import check_children, check_references
 from commitlog.domain.model import json_values
 from commitlog.domain.model.definitions import HANDLER_PREFIX, TableDefinition, quoted
-from commitlog.domain.model.row_images import complete_row
+from commitlog.domain.model.row_images import check_numbers, complete_row
 from commitlog.domain.model.row_width import check_row_width
 from commitlog.domain.model.texts import check_row_text
 from commitlog.domain.state.index import TableState
@@ -71,9 +71,9 @@ class RowCheck:
             case m.InsertRow(row=row):
                 self._insert(full_row(self.plan, self.definition, row))
             case m.UpdateRow(key=key, row=row):
-                self._update(given_key(self.definition, key), full_row(self.plan, self.definition, row))
+                self._update(named_key(self.definition, key), full_row(self.plan, self.definition, row))
             case m.DeleteRow(key=key):
-                self._delete(given_key(self.definition, key))
+                self._delete(named_key(self.definition, key))
             case _:
                 assert_never(self.change)
         return self.effect
@@ -417,5 +417,14 @@ def copied_row(image: m.Row | None) -> m.Row | None:
 def full_row(plan: Plan, definition: TableDefinition, row: m.Row) -> m.Row:
     """The full image of a row, which the catalog can hold; raises InvalidChangeError."""
     full = complete_row(definition, row, made_before=plan.arrival is not None)
+    if plan.arrival is None:
+        check_numbers(definition, full)
     check_row_width(definition, full, plan.state.settings.inlined_row_bytes_max)
     return full
+
+
+def named_key(definition: TableDefinition, key: m.Row) -> str:
+    """The canonical form of a key that a writer names here; raises InvalidChangeError where it may be several."""
+    found = given_key(definition, key)
+    check_numbers(definition, key)
+    return found

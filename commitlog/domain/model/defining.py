@@ -32,7 +32,13 @@ from commitlog.domain.model.definitions import (
     quoted,
     quoted_value,
 )
-from commitlog.domain.model.typed_values import canonical_value, check_second_digits, timetz_text, value_text
+from commitlog.domain.model.typed_values import (
+    canonical_value,
+    check_float_digits,
+    check_second_digits,
+    timetz_text,
+    value_text,
+)
 from commitlog.domain.model.types import (
     FLOATS,
     INTEGER_BITS,
@@ -312,6 +318,7 @@ def check_partition_values(table: TableDefinition, file: DataFile) -> None:
         column = table.column_by_id(key.column_id)
         try:
             canonical_value(column.type, value)
+            check_float_digits(column.type, value)
         except ValueError as error:
             raise InvalidChangeError(
                 InvalidCode.PARTITION_VALUES_INVALID,

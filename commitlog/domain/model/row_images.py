@@ -9,7 +9,12 @@ from commitlog.domain.model import InvalidCode, RowValue
 from commitlog.domain.model.defining import default_value
 from commitlog.domain.model.definitions import TableDefinition, quoted, quoted_value
 from commitlog.domain.model.nested_text import check_nested_text
-from commitlog.domain.model.typed_values import canonical_value, check_json_type, check_second_digits
+from commitlog.domain.model.typed_values import (
+    canonical_value,
+    check_float_digits,
+    check_json_type,
+    check_second_digits,
+)
 from commitlog.domain.model.types import ColumnType, fold
 from commitlog.domain.model.values import is_bigint
 from commitlog.errors import InvalidChangeError
@@ -80,3 +85,21 @@ def complete_row(
             ) from None
         full[column.name] = value
     return full
+
+
+def check_numbers(table: TableDefinition, values: Mapping[str, RowValue]) -> None:
+    """Raise InvalidChangeError for a number in a row, or key, that may stand for several decimals of its column.
+
+    It is asked of what a writer gives, not of rows that are kept or come from another site: a column that was widened since
+    has more such decimals.
+    """
+    for name, value in values.items():
+        if isinstance(value, float | list | dict):
+            column = table.column(name)
+            try:
+                check_float_digits(column.type, value)
+            except ValueError as error:
+                raise InvalidChangeError(
+                    InvalidCode.VALUE_INVALID,
+                    f"column {quoted(column.name)} of table {quoted(table.name)}: the value {quoted_value(value)} {error}",
+                ) from None

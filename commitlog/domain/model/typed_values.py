@@ -116,15 +116,6 @@ _DIGITS_MAX = 200
 EXACT = Context(prec=_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
-_FLOAT_DIGITS = 15
-"""A number of so many digits is told by the float that is nearest to it."""
-
-
-def is_told_exactly(data_type: ColumnType, value: float) -> bool:
-    """Whether floats lie so close together here that one of them is nearest to no two values of a decimal column."""
-    return math.isfinite(value) and math.ulp(value) <= 10.0**-data_type.scale
-
-
 def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
     is_number = _NUMBER.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int | float)
     if not is_number or isinstance(value, bool):
@@ -142,8 +133,6 @@ def _decimal(value: RowValue, data_type: ColumnType) -> Decimal:
         or len(digits.digits) + digits.exponent > data_type.precision - data_type.scale
     ):
         raise ValueError(f"does not fit {data_type.catalog_name}")
-    if isinstance(value, float) and len(digits.digits) > _FLOAT_DIGITS and not is_told_exactly(data_type, value):
-        raise ValueError("has more digits than a float holds: give it as text")
     return EXACT.plus(number.normalize(EXACT))
 
 
@@ -352,6 +341,31 @@ def check_json_type(data_type: ColumnType, value: RowValue) -> None:
         raise ValueError(f"is text, not {'true or false' if data_type.name == 'boolean' else 'a number'}")
     if data_type.name in FLOATS and value.lower() not in _NUMBER_WORDS:
         raise ValueError("is text, not a number")
+
+
+_FLOAT_DIGITS = 15
+"""A number of so many digits is told by the float that is nearest to it."""
+
+
+def is_told_exactly(data_type: ColumnType, value: float) -> bool:
+    """Whether floats lie so close together here that one of them is nearest to no two values of a decimal column."""
+    return math.isfinite(value) and math.ulp(value) <= 10.0**-data_type.scale
+
+
+def check_float_digits(data_type: ColumnType, value: RowValue) -> None:
+    """Raise ValueError for a number that may stand for several decimals of the type; it must be a value of the type already."""
+    if isinstance(value, float):
+        if data_type.name != "decimal" or is_told_exactly(data_type, value):
+            return
+        if len(Decimal(str(value)).normalize(EXACT).as_tuple().digits) > _FLOAT_DIGITS:
+            raise ValueError("has more digits than a float holds: give it as text")
+    elif isinstance(value, list) and data_type.name == "list":
+        for item in value:
+            check_float_digits(data_type.fields[0][1], item)
+    elif isinstance(value, dict) and data_type.name in ("struct", "map"):
+        known = {fold(name): inner for name, inner in data_type.fields}
+        for name, item in value.items():
+            check_float_digits(known["value" if data_type.name == "map" else fold(name)], item)
 
 
 SECOND_DIGITS = {
