@@ -313,6 +313,24 @@ def test_line_when_it_holds_what_no_reader_may_take_then_malformed_with_its_plac
     assert found.detail == detail
 
 
+@pytest.mark.parametrize(
+    ("constraint", "detail"),
+    [
+        ('{"a": 1, "a": 2}', "a is given twice"),
+        ('{"a": 18446744073709551616}', "a: 18446744073709551616 is beyond a 64-bit integer"),
+        ('{"a": NaN}', "a: NaN is beyond a 64-bit float"),
+    ],
+)
+def test_line_when_what_is_kept_as_json_holds_what_no_reader_may_take_then_malformed(
+    constraint: str, detail: str
+) -> None:
+    table = '"kind": "CREATE_TABLE", "schema": "s", "table": "t", "columns": [{"name": "a", "type": "int64"}]'
+    changes = f'"changes": [{{{table}, "exclusion_constraints": [{constraint}]}}]'
+    found = parse_proposal(f'{{"proposal_id": "{make_id(3)}", "writer_id": "w", "base_snapshot_id": 0, {changes}}}')
+    assert isinstance(found, MalformedProposal)
+    assert found.detail.startswith(f"proposal.changes[0].exclusion_constraints[0].{detail}")
+
+
 def test_line_when_it_is_refused_and_no_json_behind_that_then_malformed_without_ids() -> None:
     found = parse_proposal(f'{{"proposal_id": "{make_id(3)}", "base_snapshot_id": NaN, "changes": [}}')
     assert isinstance(found, MalformedProposal)

@@ -166,9 +166,9 @@ def default_text(value: Any, where: str) -> str:
     return value.text if isinstance(value, _Written) else str(literal)
 
 
-def json_text(value: Any, _: str) -> str:
-    """Anything, kept as JSON."""
-    return json.dumps(value, default=repr)
+def json_text(value: Any, where: str) -> str:
+    """Anything that JSON has, kept as JSON."""
+    return json.dumps(_row_value(value, where))
 
 
 def positions(value: Any, where: str) -> RowPositions:
