@@ -195,10 +195,10 @@ class _Subscriber:
 def _shown(outcome: Outcome) -> str:
     verdict = f"[{COLORS[outcome.verdict]}]{outcome.verdict.value:<9}[/]"
     snapshot = f"snapshot {outcome.snapshot_id}" if outcome.snapshot_id is not None else str(outcome.reason or "")
-    changes = outcome.proposal.changes if outcome.proposal is not None else ()
+    changes = "" if outcome.proposal is None else describe_changes(outcome.proposal.changes)
     writer = str(outcome.writer_id)
     writer = writer if len(writer) <= 20 else writer[:17] + "..."
-    return f"[dim]{outcome.seq:>3}[/] {verdict} {snapshot:<12}[dim]{escape(writer):<20}[/] {escape(describe_changes(changes))}"
+    return f"[dim]{outcome.seq:>3}[/] {verdict} {snapshot:<12}[dim]{escape(writer):<20}[/] {escape(changes)}"
 
 
 # --- the scenes -------------------------------------------------------------------------------------------------------
