@@ -15,6 +15,7 @@ from commitlog.catalog.projecting.statistics import (
     expand,
     file_bound_text,
     leaves,
+    told_bound,
 )
 from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
@@ -161,7 +162,7 @@ class FileProjection:
             if leaf is None or leaf.column_id in told:
                 continue
             told.add(leaf.column_id)
-            low, high = bound(leaf.type, entry.min), bound(leaf.type, entry.max)
+            low, high = told_bound(leaf.type, entry.min), told_bound(leaf.type, entry.max)
             nulls, values = _counts(entry, file.record_count)
             rows.append(
                 (

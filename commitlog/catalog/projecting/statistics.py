@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.typed_values import canonical_value, check_float_digits, nearest_float, value_text
+from commitlog.domain.model.typed_values import canonical_value, is_told_exactly, nearest_float, value_text
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, NESTED, TIMESTAMPS, ColumnType
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
@@ -40,7 +40,6 @@ def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
         return value
     try:
         canonical = canonical_value(data_type, value)
-        check_float_digits(data_type, value)
         if data_type.name in TIMESTAMPS:
             value_text(data_type, canonical)
     except (ValueError, ArithmeticError):
@@ -49,6 +48,13 @@ def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
         return canonical
     # A writer may have told 0.1 of a float32; as a float64, which the column can become, the value itself is greater.
     return None if canonical != canonical else nearest_float(data_type, canonical)
+
+
+def told_bound(data_type: ColumnType, value: Scalar) -> Any | None:
+    """A bound that a file's writer told; None, too, for a number that stands for several decimals of the column."""
+    if isinstance(value, float) and data_type.name == "decimal" and not is_told_exactly(data_type, value):
+        return None
+    return bound(data_type, value)
 
 
 def bound_text(data_type: ColumnType, value: Any | None) -> str | None:
