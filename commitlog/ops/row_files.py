@@ -220,7 +220,7 @@ class RowFiles:
         with pa.input_stream(path) as stream:
             for line in BufferedReader(stream):
                 if line.strip():
-                    yield from _flat(_WHOLE_EXACTLY.decode(line.decode()).get(name))
+                    yield from _flat(_WHOLE_EXACTLY.decode(line.decode("utf-8-sig")).get(name))
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows of all files."""

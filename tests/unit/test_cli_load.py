@@ -154,6 +154,13 @@ def test_load_when_rows_come_by_standard_input_then_as_those_of_a_file(
         raise load("t", "-", "-", stdin=CSV).exception or AssertionError
 
 
+def test_load_when_lines_of_json_begin_with_a_byte_order_mark_then_large_numbers_are_read_exactly_too(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path
+) -> None:
+    assert load("t", write(tmp_path / "1.jsonl", '\ufeff{"n": 12345678901234567890}\n'), "--create").exit_code == 0
+    assert [int(row["n"]) for row in rows(log, "t")] == [12345678901234567890]
+
+
 def test_load_when_told_how_csv_is_written_then_reads_it_so_and_says_what_it_took(
     log: InMemoryCommitLog, load: Load, tmp_path: Path
 ) -> None:
