@@ -96,9 +96,9 @@ def differences(catalog: Catalog, first: int, last: int) -> list[ObjectDifferenc
     Raises:
         SnapshotNotFoundError: one of them is not there, or not any more.
     """
-    for snapshot_id in (first, last):
-        catalog.check_snapshot(snapshot_id)
     with catalog.at_once() as conn:
+        for snapshot_id in (first, last):
+            catalog.check_snapshot(snapshot_id)
         touched = conn.execute(_TOUCHED.format(after=min(first, last), upto=max(first, last))).fetchall()
         among = {table_id for (table_id,) in touched}
         shapes = [Shape(_schemas(conn, at), _tables(conn, at, among), _views(conn, at)) for at in (first, last)]

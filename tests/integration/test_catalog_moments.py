@@ -12,6 +12,7 @@ from deciding import append, create_table, data_file, delete, delete_whole, inse
 from lakes import Lake
 
 from commitlog.catalog import census as counting
+from commitlog.catalog import snapshot_diff
 from commitlog.catalog.census import census
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.table_changes import TableChanges
@@ -86,6 +87,22 @@ def test_changes_and_census_when_snapshots_expire_in_the_middle_then_they_are_wh
     with pytest.raises(SnapshotNotFoundError), catalog.at_once():
         catalog.check_snapshot(3)
     assert TableChanges(catalog, table, 6, 7).files(deletes=True) == []
+
+
+def test_diff_when_snapshots_expire_before_it_reads_then_is_refused_and_in_the_middle_then_it_is_whole(
+    lake: Lake, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        expire_before(lake, patched, snapshot_diff, "_schemas")
+        [found] = snapshot_diff.differences(catalog, 5, 6)
+        assert isinstance(found, snapshot_diff.TableDifference)
+        assert (found.rows_before, found.rows_after) == (1, 0)
+    first = lake.log.head
+    lake.commit(insert(id=2, v="b"))
+    with monkeypatch.context() as patched:
+        expire_before(lake, patched, Catalog, "at_once")
+        with pytest.raises(SnapshotNotFoundError):
+            snapshot_diff.differences(catalog, first, first + 1)
 
 
 def test_read_when_postgresql_refuses_or_is_away_then_one_sentence_of_ours(
