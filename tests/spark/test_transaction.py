@@ -97,6 +97,21 @@ def test_transaction_when_a_call_fails_halfway_and_the_block_goes_on_then_nothin
 
 
 @pytest.mark.usefixtures("two_tables")
+def test_overwrite_when_columns_do_not_fit_then_nothing_of_it_is_there_and_the_transaction_goes_on(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    append(spark.range(10_000).coalesce(1), "a", log=log)
+    there, other = files_below(settings), spark.range(1).withColumnRenamed("id", "other")
+    with transaction(log) as tx:
+        for where in ("id % 2 = 0", True):
+            with pytest.raises(DataFileError, match="other"):
+                tx.overwrite(other, "a", where, check=False)
+        assert files_below(settings) == there
+        tx.append(spark.range(3), "b")
+    assert (len(ids(spark, log, "a")), ids(spark, log, "b")) == (10_000, [0, 1, 2])
+
+
+@pytest.mark.usefixtures("two_tables")
 def test_overwrite_when_new_rows_do_not_match_the_filter_then_is_refused_by_the_function_and_in_a_transaction_too(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:

@@ -70,10 +70,10 @@ def put_replacement(
     Those of ``changed`` are rows that were found, which keep their ``ROW_ID``. A reader takes it for that of all rows of a file
     that has the column, so ``new`` rows are in files of their own.
     """
-    paths = put_delete(transaction, base, found)
     parts = [] if changed is None else [_Part(fit_with_ids(changed, base.definition), keeps_ids=True)]
     if new is not None:
         parts.append(_Part(fit(new, base.definition), keeps_ids=False))
+    paths = put_delete(transaction, base, found)
     try:
         for written, files in _side_by_side(base, parts):
             paths += written
