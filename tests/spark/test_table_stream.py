@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +187,24 @@ def test_batch_when_the_catalog_lacks_its_end_then_waits_for_it_and_says_what_th
         ids_between(reader(options), mine, lost)
     with pytest.raises(LogLossError, match="has gone on to snapshot"):
         step(reader(options), lost)
+
+
+def test_batch_when_rows_with_nested_columns_are_in_no_file_then_has_them_as_they_came_and_as_they_are(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    name = "main.nested"
+    columns = {"id": "int64", "s": "struct(a int16, m map(varchar, decimal(9,2)), z timestamptz)", "l": "list(blob)"}
+    with log.transaction() as tx:
+        tx.create_table(name, columns, primary_key=["id"])
+    created = seen(log, tx.outcome)
+    inner = {"a": 2, "m": {"k, ]": Decimal("1.50")}, "z": datetime(2024, 1, 31, 12, 30, 0, 5, UTC)}
+    given = [{"id": 1, "s": inner, "l": [b"\x00\xff", None]}, {"id": 2, "s": None, "l": None}]
+    end = {"snapshot": seen(log, log.table(name).insert(given))}
+    chosen = SourceOptions({**options, "table": name})
+    stream = TableStream(chosen, name, source_schema(chosen, name))
+    for start in ({"snapshot": created}, {"from": "full"}):
+        batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+        assert pa.Table.from_batches(batches).to_pylist(maps_as_pydicts="strict") == given
 
 
 @pytest.mark.parametrize(

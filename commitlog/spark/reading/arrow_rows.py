@@ -18,8 +18,9 @@ from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, there, wanted
 from commitlog.client.tables.arrow_columns import Find, conformed, missing
+from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import fold
+from commitlog.domain.model.types import NESTED, fold
 from commitlog.errors import DataFileError
 
 BATCH_ROWS = 65_536
@@ -67,6 +68,9 @@ def _array(batch: pa.RecordBatch, column: Column, at: int | None, data_type: pa.
 
 def text_array(column: Column, values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """Values of a column as the catalog keeps those that are in no file, as an array of ``data_type``."""
+    if column.type.name in NESTED:
+        rows = [{column.column_id: value} for value in values]
+        return stored_rows([column], rows).column(0).combine_chunks().cast(data_type)
     if column.type.name == "blob":
         return pa.array(values, pa.binary()).cast(data_type)
     return pa.array([as_text(value) for value in values], pa.string()).cast(data_type)
