@@ -397,6 +397,9 @@ def test_up_when_detached_while_another_one_is_starting_then_returns_when_that_i
             "another `up` is starting it; waiting until all is started",
             "already running; nothing was started",
         ]
+        (home.home / RUN_FILE).unlink()
+        with pytest.raises(LocalRuntimeError, match=f"runs the log {home.log}, and a home runs one"):
+            up(replace(home, log="another"), detach=True, say=becomes_ready)
         write_run_file(with_servers(home), {"pid": os.getpid() + 1})
         with pytest.raises(LocalRuntimeError, match="nothing runs: `commitlog up --detach` starts it"):
             up(home, detach=True, say=ends)

@@ -151,11 +151,7 @@ def up(
     say = _heard_or_not(say)
     running = status(settings)
     if running.running:
-        if running.log not in (None, settings.log):
-            raise LocalRuntimeError(
-                f"{settings.home} runs the log {running.log}, and a home runs one: give the log {settings.log} a home of its "
-                "own (--home)"
-            )
+        _check_log(settings, running)
         if detach and not _is_ready(settings.home, running.pid):
             say("another `up` is starting it; waiting until all is started")
             running = _started_by_another(settings)
@@ -175,6 +171,14 @@ def up(
             home.stop()
     say("stopped")
     return status(settings)
+
+
+def _check_log(settings: Settings, running: RuntimeStatus) -> None:
+    if running.log not in (None, settings.log):
+        raise LocalRuntimeError(
+            f"{settings.home} runs the log {running.log}, and a home runs one: give the log {settings.log} a home of its "
+            "own (--home)"
+        )
 
 
 def down(settings: Settings, *, say: Say = print) -> bool:
@@ -354,7 +358,7 @@ def _started_by_another(settings: Settings) -> RuntimeStatus:
     """What runs, once the `up` that is at work in the home has started all.
 
     Raises:
-        LocalRuntimeError: it has ended before, or takes too long.
+        LocalRuntimeError: it has ended before, takes too long, or runs another log.
     """
     deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
     while (pid := runner_pid(settings.home)) is not None and not _is_ready(settings.home, pid):
@@ -366,6 +370,8 @@ def _started_by_another(settings: Settings) -> RuntimeStatus:
         raise LocalRuntimeError(
             "another `up` or `down` was at work here and has ended, and nothing runs: `commitlog up --detach` starts it"
         )
+    # As long as it was starting nobody knew of which log it is.
+    _check_log(settings, running)
     return running
 
 
