@@ -73,8 +73,12 @@ def test_stream_of_the_results_when_they_end_before_its_offset_or_it_may_take_no
     stream = OutcomesStream(SourceOptions(options))
     end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
     assert stream.latestOffset(end, ReadAllAvailable()) == end
-    with pytest.raises(LogLossError, match=rf"up to offset 1000, and they end at offset {end['offset']}"):
-        stream.latestOffset({"offset": 1000}, ReadAllAvailable())
+    beyond = {"offset": 1000}
+    says = rf"has gone on to offset 1000 of the results, and they end at offset {end['offset']}"
+    with pytest.raises(LogLossError, match=says):
+        stream.latestOffset(beyond, ReadAllAvailable())
+    with pytest.raises(LogLossError, match=says):
+        stream.partitions(end, beyond)
     with pytest.raises(ConfigurationError, match="recordsPerTrigger is 1 or more"):
         OutcomesStream(SourceOptions({**options, "recordsPerTrigger": "0"}))
 

@@ -45,11 +45,7 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         end = self._newest() if self._last is None else self._last
-        if end < start["offset"]:
-            raise LogLossError(
-                f"the stream has read the results up to offset {start['offset']}, and they end at offset {end}: the log has "
-                "lost what came after, or the checkpoint is of another log. Begin another stream, with a checkpoint of its own"
-            )
+        _check_there(start["offset"], end)
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["offset"] + limit.max_rows)
         return {"offset": end}
@@ -58,6 +54,8 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = results_end(self._settings)
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
+        # A batch may have been planned by an earlier run; its tasks would wait for what is not there.
+        _check_there(end["offset"], results_end(self._settings))
         return ranges_between(self._settings, start["offset"], end["offset"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -75,3 +73,12 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._end is None or now - self._end[0] > END_KEPT_S:
             self._end = now, results_end(self._settings)
         return self._end[1]
+
+
+def _check_there(offset: int, end: int) -> None:
+    """Raise LogLossError where the results end before an offset that a checkpoint names."""
+    if end < offset:
+        raise LogLossError(
+            f"the stream has gone on to offset {offset} of the results, and they end at offset {end}: the log has lost what "
+            "came after, or the checkpoint is of another log. Begin another stream, with a checkpoint of its own"
+        )
