@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from commitlog.domain.model import ColumnStatistics, RowValue, Scalar, Statistics
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.typed_values import canonical_value, is_told_exactly, nearest_float, value_text
+from commitlog.domain.model.typed_values import canonical_value, is_one_value, nearest_float, value_text
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, NESTED, TIMESTAMPS, ColumnType
 
 StatisticsDecoder: TypeAlias = Callable[[bytes], tuple[ColumnStatistics, ...]]
@@ -52,9 +52,7 @@ def bound(data_type: ColumnType, value: Scalar | RowValue) -> Any | None:
 
 def told_bound(data_type: ColumnType, value: Scalar) -> Any | None:
     """A bound that a file's writer told; None, too, for a number that stands for several decimals of the column."""
-    if isinstance(value, float) and data_type.name == "decimal" and not is_told_exactly(data_type, value):
-        return None
-    return bound(data_type, value)
+    return bound(data_type, value) if is_one_value(data_type, value) else None
 
 
 def bound_text(data_type: ColumnType, value: Any | None) -> str | None:

@@ -22,6 +22,7 @@ from commitlog.domain.model.typed_values import (
     SECOND_DIGITS,
     WIDE_INTEGERS,
     canonical_value,
+    is_one_value,
     is_told_exactly,
     nearest_float,
 )
@@ -145,7 +146,7 @@ def _bound(data_type: ColumnType, given: Scalar) -> Bound | None:
 
 def _held(data_type: ColumnType, told: Scalar | Decimal) -> Comparable | None:
     """A value that a column can hold; None for a float that stands for more than one of a decimal column."""
-    if data_type.name == "decimal" and isinstance(told, float) and not is_told_exactly(data_type, told):
+    if not is_one_value(data_type, told):
         return None
     value = comparable(data_type, told)
     return nearest_float(data_type, value) if data_type.name in FLOATS and isinstance(value, int | float) else value

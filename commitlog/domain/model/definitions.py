@@ -324,6 +324,16 @@ def quoted_value(value: RowValue) -> str:
     return repr(quoted(value)) if isinstance(value, str) else shown(value)
 
 
+def no_such_value(
+    table: str, column: str, value: RowValue, problem: ValueError, *, what: str = "column"
+) -> InvalidChangeError:
+    """What is said of a value that its column cannot have; ``what`` kind of a column that is."""
+    return InvalidChangeError(
+        InvalidCode.VALUE_INVALID,
+        f"{what} {quoted(column)} of table {quoted(table)}: the value {quoted_value(value)} {problem}",
+    )
+
+
 def no_such_column(table: str, name: str, columns: Iterable[Column]) -> InvalidChangeError:
     """What is said of a name that no column of a table has."""
     known = ", ".join(column.name for column in islice(columns, 20))

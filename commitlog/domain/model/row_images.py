@@ -7,7 +7,7 @@ from math import isfinite
 
 from commitlog.domain.model import InvalidCode, RowValue
 from commitlog.domain.model.defining import default_value
-from commitlog.domain.model.definitions import TableDefinition, quoted, quoted_value
+from commitlog.domain.model.definitions import TableDefinition, no_such_value, quoted
 from commitlog.domain.model.nested_text import check_nested_text
 from commitlog.domain.model.typed_values import (
     canonical_value,
@@ -79,10 +79,7 @@ def complete_row(
             check_second_digits(column.type, value)
             check_nested_text(column.type, value)
         except ValueError as error:
-            raise InvalidChangeError(
-                InvalidCode.VALUE_INVALID,
-                f"column {quoted(column.name)} of table {quoted(table.name)}: the value {quoted_value(value)} {error}",
-            ) from None
+            raise no_such_value(table.name, column.name, value, error) from None
         full[column.name] = value
     return full
 
@@ -99,7 +96,4 @@ def check_numbers(table: TableDefinition, values: Mapping[str, RowValue]) -> Non
             try:
                 check_float_digits(column.type, value)
             except ValueError as error:
-                raise InvalidChangeError(
-                    InvalidCode.VALUE_INVALID,
-                    f"column {quoted(column.name)} of table {quoted(table.name)}: the value {quoted_value(value)} {error}",
-                ) from None
+                raise no_such_value(table.name, column.name, value, error) from None

@@ -352,10 +352,15 @@ def is_told_exactly(data_type: ColumnType, value: float) -> bool:
     return math.isfinite(value) and math.ulp(value) <= 10.0**-data_type.scale
 
 
+def is_one_value(data_type: ColumnType, value: RowValue | Decimal) -> bool:
+    """Whether a value stands for one of its type alone: a number can be the nearest to several of a decimal column."""
+    return not isinstance(value, float) or data_type.name != "decimal" or is_told_exactly(data_type, value)
+
+
 def check_float_digits(data_type: ColumnType, value: RowValue) -> None:
     """Raise ValueError for a number that may stand for several decimals of the type; it must be a value of the type already."""
     if isinstance(value, float):
-        if data_type.name != "decimal" or is_told_exactly(data_type, value):
+        if is_one_value(data_type, value):
             return
         if len(Decimal(str(value)).normalize(EXACT).as_tuple().digits) > _FLOAT_DIGITS:
             raise ValueError("has more digits than a float holds: give it as text")

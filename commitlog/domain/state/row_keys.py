@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from commitlog.domain.model import DeleteRow, InsertRow, InvalidCode, Row, RowValue, UpdateRow
-from commitlog.domain.model.definitions import Column, TableDefinition, quoted, quoted_value
+from commitlog.domain.model.definitions import Column, TableDefinition, no_such_value, quoted
 from commitlog.domain.model.typed_values import canonical_value, check_json_type, value_text
 from commitlog.domain.model.types import INTEGER_BITS, fold
 from commitlog.domain.state.rows import LOCAL, Origin, RowVersion
@@ -59,10 +59,7 @@ def given_key(table: TableDefinition, key: Row) -> str:
             check_json_type(column.type, value)
             canonical_value(column.type, value)
         except ValueError as error:
-            raise InvalidChangeError(
-                InvalidCode.VALUE_INVALID,
-                f"key column {quoted(column.name)} of table {quoted(table.name)}: the value {quoted_value(value)} {error}",
-            ) from None
+            raise no_such_value(table.name, column.name, value, error, what="key column") from None
         image[column.name] = value
     return key_of(table, image)
 
