@@ -117,7 +117,7 @@ def test_a_drop_and_a_rename_then_the_second_is_refused(racers: Racers) -> None:
     """Both commit: the table is gone, and who renamed it was told that it worked."""
     assert "dropped table" in str(racers.race("DROP TABLE t", "ALTER TABLE t RENAME TO u"))
     racers.one.execute("CREATE TABLE t AS SELECT 1 AS id")
-    assert "renamed a table" in str(racers.race("ALTER TABLE t RENAME TO u", "DROP TABLE t"))
+    assert "renamed it to" in str(racers.race("ALTER TABLE t RENAME TO u", "DROP TABLE t"))
     assert racers.two.execute("FROM u").fetchall() == [(1,)]
 
 

@@ -406,7 +406,7 @@ def test_an_append_to_a_table_renamed_since_then_the_text_names_it_as_the_writer
     log.commit(change("RENAME_TABLE", new_table="u"))
     outcome = log.conflict(f"TABLE_RENAMED@{log.head}", on=append(), base=base)
     assert outcome.detail == (
-        f"append to table main.t - but snapshot {log.head} by writer w1 renamed a table to main.u since base {base}"
+        f"append to table main.t - but snapshot {log.head} by writer w1 renamed it to main.u since base {base}"
     )
 
 

@@ -231,7 +231,7 @@ def test_names_then_creation_and_drop_are_caught(log: DecidedLog) -> None:
     read = {"isolation": "SERIALIZABLE", "reads": [name("main", "n")]}
     renamed = log.refused("CONFLICT", append(table="u"), base=base, **read)
     assert [each.object.table for each in renamed.conflicts] == ["m"]
-    assert "snapshot 5 by writer w1 renamed a table to main.m" in renamed.conflicts[0].detail
+    assert "snapshot 5 by writer w1 renamed it to main.m" in renamed.conflicts[0].detail
     log.commit(change("RENAME_TABLE", "l", new_table="m"))
     base = log.head
     log.commit(alter("ADD_COLUMN", "m", column={"name": "x", "type": "int8"}))

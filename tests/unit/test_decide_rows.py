@@ -544,6 +544,72 @@ def test_a_parent_gone_by_a_skipped_change_then_its_child_is_a_conflict() -> Non
     log.check_replay()
 
 
+@pytest.mark.parametrize(
+    ("committed", "proposed", "text"),
+    [
+        (delete_row(2), update(2, v="z"), "deleted row 2 of table main.k since"),
+        (delete_row(2), update(2, id=7, v="z"), "deleted row 2 of table main.k since"),
+        (update(2, v="z"), delete_row(2), "changed row 2 of table main.k since"),
+        (
+            insert(id=3, v="c"),
+            insert(id=4, v="c"),
+            "inserted or changed row 3 of table main.k (the same UNIQUE v) since",
+        ),
+        (insert(id=3, v="c"), insert(id=3, v="c"), "inserted or changed row 3 of table main.k since"),
+        (
+            insert(id=3, v="c", w="d"),
+            update(1, v="c", w="d"),
+            "row 3 of table main.k (the same UNIQUE v; the same UNIQUE w)",
+        ),
+        (
+            insert(id=3, v="c", w="d"),
+            insert(id=4, v="c", w="d"),
+            "row 3 of table main.k (the same UNIQUE v; the same UNIQUE w)",
+        ),
+        (delete_row(2, "p"), insert(id=9, parent=2), "deleted row 2 of table main.p (to which it refers) since"),
+        (
+            insert(id=9, parent=2),
+            delete_row(2, "p"),
+            "inserted or changed row 9 of table main.k (which refers to it) since",
+        ),
+    ],
+)
+def test_rows_that_meet_then_the_text_says_what_the_committed_side_did(
+    log: DecidedLog, committed: dict[str, Any], proposed: dict[str, Any], text: str
+) -> None:
+    base = log.head
+    log.commit(committed)
+    assert text in str(log.refused("CONFLICT", proposed, base=base).detail)
+
+
+def test_a_unique_value_of_several_columns_then_the_text_names_them() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table("k", "id int64, v varchar, w varchar", unique=[["v", "w"]]))
+    log.commit(insert(id=1, v="a", w="b"))
+    refused = log.refused("INVALID", insert(id=2, v="a", w="b"))
+    assert refused.detail == "row 1 of table k already has the same UNIQUE v, w"
+
+
+def test_a_parent_whose_unique_value_was_changed_then_the_text_says_so() -> None:
+    log = DecidedLog()
+    refers = [{"columns": ["parent"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["v"]}]
+    log.commit(keyed_table("p", unique=[["v"]]), keyed_table("k", "id int64, parent varchar", foreign_keys=refers))
+    base = log.commit(insert("p", id=1, v="a"))
+    log.commit(update(1, "p", v="b"))
+    outcome = log.conflict(f"FOREIGN_KEY@{log.head}", on=insert(id=5, parent="a"), base=base)
+    assert "changed row 1 of table main.p (to which it refers) since" in str(outcome.detail)
+
+
+def test_a_row_that_was_read_and_deleted_then_the_text_says_so(log: DecidedLog) -> None:
+    base = log.head
+    log.commit(delete_row(2), update(1, v="z"))
+    reads = [{"kind": "ROWS", "schema": "main", "table": "k", "keys": [{"id": 1}, {"id": 2}]}]
+    outcome = log.refused("CONFLICT", insert("p", id=9), base=base, reads=reads, isolation="SERIALIZABLE")
+    told = [conflict.detail for conflict in outcome.conflicts]
+    assert "changed row 1 of table main.k since" in told[0]
+    assert "deleted row 2 of table main.k since" in told[1]
+
+
 @pytest.mark.parametrize("origin", [None, {"node": "n", "tick": 1, "stamp_ms": 5, "priority": 1}])
 def test_an_update_of_a_row_that_is_gone_then_a_unique_value_held_since_before_is_invalid(
     log: DecidedLog, origin: dict[str, Any] | None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyroaring import AbstractBitMap64
 
-from commitlog.domain.deciding.conflicts import Footprint, Hit, hit_kind, name_hit, object_of
+from commitlog.domain.deciding.conflicts import RENAMED_IT, Footprint, Hit, hit_kind, name_hit, object_of
 from commitlog.domain.model import ChangeKind, ConflictKind, Granularity
 from commitlog.domain.state.index import Entry, SequencerState, TableState
 
@@ -32,13 +32,17 @@ class Rule:
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _touched(entry: Entry, committed: ChangeKind, base: int) -> Sequence[Hit]:
+def _touched(entry: Entry, committed: ChangeKind, base: int, *, renamed: str = "") -> Sequence[Hit]:
+    """``renamed``: how a rename of it reads, where it is not any table of the schema."""
     snapshot_id = entry.last.get(committed, -1)
-    return (Hit(hit_kind(entry, committed), snapshot_id, object_of(entry)),) if snapshot_id > base else ()
+    if snapshot_id <= base:
+        return ()
+    deed = renamed if committed is K.RENAME_TABLE else ""
+    return (Hit(hit_kind(entry, committed), snapshot_id, object_of(entry), deed=deed),)
 
 
 def _same_object(_: SequencerState, footprint: Footprint, base: int, committed: ChangeKind) -> Sequence[Hit]:
-    return () if footprint.entry is None else _touched(footprint.entry, committed, base)
+    return () if footprint.entry is None else _touched(footprint.entry, committed, base, renamed=RENAMED_IT)
 
 
 def _definition(_: SequencerState, footprint: Footprint, base: int, __: ChangeKind) -> Sequence[Hit]:
@@ -108,7 +112,7 @@ def _parent(state: SequencerState, footprint: Footprint, base: int, committed: C
         hits += _schema_dropped(state, footprint, base, committed)
     for parent in footprint.parents:
         if committed is not K.ALTER_TABLE:
-            hits += _touched(parent, committed, base)
+            hits += _touched(parent, committed, base, renamed="renamed the table of its foreign key to {object}")
         elif parent.definition_changed_at > base:
             hits.append(Hit(ConflictKind.TABLE_ALTERED, parent.definition_changed_at, object_of(parent)))
     return hits

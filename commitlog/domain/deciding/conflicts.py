@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 from pyroaring import AbstractBitMap64
 
-from commitlog.domain.model import Change, ChangeKind, Conflict, ConflictKind, ConflictObject, Granularity
+from commitlog.domain.model import (
+    Change,
+    ChangeKind,
+    Conflict,
+    ConflictKind,
+    ConflictObject,
+    Granularity,
+    RenameTable,
+)
 from commitlog.domain.state.index import Entry, NameEvent, SchemaState, SequencerState, TableState
 
 K = ChangeKind
@@ -77,12 +85,16 @@ class Footprint:
 
 
 class Hit(NamedTuple):
-    """A conflict in the making: what the committed side did, when, and to which object."""
+    """A conflict in the making: what the committed side did, when, and to which object.
+
+    deed: what it did in words, with ``{object}`` in them, where they are others than those of its kind.
+    """
 
     kind: ConflictKind
     snapshot_id: int
     object: ConflictObject
     detail: str = ""
+    deed: str = ""
 
 
 def object_of(
@@ -161,10 +173,12 @@ _DEEDS = {
     ConflictKind.UPDATE_DELETE: "changed {object}",
     ConflictKind.UPDATE_KEY: "changed {object}",
     ConflictKind.DELETE_DELETE: "deleted {object}",
-    ConflictKind.MULTIPLE_UNIQUE: "took several of its unique values in {object}",
+    ConflictKind.MULTIPLE_UNIQUE: "inserted or changed {object}",
     ConflictKind.UNIQUE: "took its unique value in {object}",
     ConflictKind.FOREIGN_KEY: "changed the other side of its foreign key in {object}",
 }
+RENAMED_IT = "renamed it to {object}"
+"""Of the very table that was named; the deed of TABLE_RENAMED is of one that took, or gave up, a name."""
 
 
 def _object_text(where: ConflictObject) -> str:
@@ -188,7 +202,7 @@ def make_conflict(
     """Turn a hit into the conflict that the outcome lists, with who committed it and its text."""
     commit = state.commits.get(hit.snapshot_id)
     by = f" by writer {commit.writer_id}" if commit is not None else ""
-    deed = _DEEDS[hit.kind].format(object=_object_text(hit.object))
+    deed = (hit.deed or _DEEDS[hit.kind]).format(object=_object_text(hit.object))
     more = f" ({hit.detail})" if hit.detail else ""
     return Conflict(
         kind=hit.kind,
@@ -205,7 +219,8 @@ def make_conflict(
 def attempt_text(change: Change) -> str:
     """What the proposed change tried, in its own names and DuckLake's words: "delete from table main.t"."""
     name = getattr(change, "table", None) or getattr(change, "view", None)
-    return f"{_ATTEMPTS[change.kind]} {_object_text(ConflictObject(getattr(change, 'schema', None), name))}"
+    to = f" to {change.new_table}" if isinstance(change, RenameTable) else ""
+    return f"{_ATTEMPTS[change.kind]} {_object_text(ConflictObject(getattr(change, 'schema', None), name))}{to}"
 
 
 def sorted_conflicts(conflicts: Iterable[Conflict]) -> list[Conflict]:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.append_blocks import newest_match
-from commitlog.domain.deciding.conflicts import Hit, hit_kind, name_hit, object_of
+from commitlog.domain.deciding.conflicts import RENAMED_IT, Hit, hit_kind, name_hit, object_of
 from commitlog.domain.deciding.row_conflicts import named_key
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model.definitions import quoted
@@ -49,7 +49,8 @@ def _definition_hits(table: TableState, base: int) -> Iterator[Hit]:
     """What was committed since the base to a table as such, after which its filters mean nothing certain."""
     for kind in (m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_SCHEMA, m.ChangeKind.RENAME_TABLE):
         if table.last.get(kind, -1) > base:
-            yield Hit(hit_kind(table, kind), table.last[kind], object_of(table))
+            deed = RENAMED_IT if kind is m.ChangeKind.RENAME_TABLE else ""
+            yield Hit(hit_kind(table, kind), table.last[kind], object_of(table), deed=deed)
     if table.definition_changed_at > base:
         yield Hit(m.ConflictKind.TABLE_ALTERED, table.definition_changed_at, object_of(table))
 
@@ -155,8 +156,13 @@ def _name_hits(state: SequencerState, read: m.NameRead, base: int) -> Iterator[H
         return
     if schema.dropped_at is not None and schema.dropped_at > base:
         yield Hit(m.ConflictKind.SCHEMA_DROPPED, schema.dropped_at, object_of(schema))
-    for name in sorted(schema.names) if read.name is None else [fold(read.name)]:
-        yield from _name_event_hits(state, schema, name, base)
+    if read.name is None:
+        for name in sorted(schema.names):
+            yield from _name_event_hits(state, schema, name, base)
+        return
+    for hit in _name_event_hits(state, schema, fold(read.name), base):
+        is_freed = hit.kind is m.ConflictKind.TABLE_RENAMED and fold(str(hit.object.table)) != fold(read.name)
+        yield hit._replace(deed=RENAMED_IT) if is_freed else hit
 
 
 def _name_event_hits(state: SequencerState, schema: SchemaState, name: str, base: int) -> Iterator[Hit]:
@@ -195,4 +201,6 @@ def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[H
     assert table.rows is not None
     for key in keys:
         if (last := table.rows.last_change(key)) > base:
-            yield Hit(m.ConflictKind.ROW_CHANGED, last, object_of(table, row_key=shown_key(key)))
+            is_there = key in table.rows.live or key in table.rows.held
+            where = object_of(table, row_key=shown_key(key))
+            yield Hit(m.ConflictKind.ROW_CHANGED, last, where, deed="" if is_there else "deleted {object}")

@@ -105,11 +105,12 @@ class RowCheck:
             return
         for met_key, version in met.items():
             if not self._changed(version):
-                raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(key, met_key))
+                raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(image, met_key, version))
         if len(met) > 1:
             check_references(self.plan, self.index, self.table, self.definition, image)
             for met_key, version in met.items():
-                self._refuse(Meeting(m.ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version))
+                meeting = Meeting(m.ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version)
+                self._refuse(meeting, image, "one of several rows that it meets")
             self._assume(image, None, None)
             return
         met_key, version = next(iter(met.items()))
@@ -158,7 +159,7 @@ class RowCheck:
         ]
         old, taken = self.rows.live(self.table, key), self.rows.live(self.table, new_key)
         if taken is not None and not self._changed(taken):
-            raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(new_key, new_key))
+            raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(image, new_key, taken))
         if old is None and self._at_base(key) is None:
             if self.change.origin is None:
                 raise InvalidChangeError(m.InvalidCode.ROW_MISSING, self._missing(key))
@@ -211,7 +212,7 @@ class RowCheck:
         if proposed is not None and own_key is not None:
             self._check_unique_unraced(proposed, key_of(self.definition, proposed), own_key)
         for meeting in meetings:
-            self._refuse(meeting, detail)
+            self._refuse(meeting, proposed, detail)
         if proposed is not None and own_key is not None:
             self._refuse_holders(proposed, key_of(self.definition, proposed), own_key)
         self._assume(proposed, own_key, gone)
@@ -279,9 +280,15 @@ class RowCheck:
         elif version is not None:
             self._remove(old_key, version)
 
-    def _refuse(self, meeting: Meeting, detail: str = "") -> None:
+    def _refuse(self, meeting: Meeting, proposed: m.Row | None, detail: str = "") -> None:
         where = object_of(self.table, row_key=shown_key(meeting.key))
-        self.plan.row_hits.append((self.index, Hit(meeting.kind, meeting.snapshot_id, where, detail)))
+        details = [detail] if detail else []
+        if proposed is not None and meeting.version is not None and meeting.key != key_of(self.definition, proposed):
+            details += [f"the same {each}" for each in self._shared(proposed, meeting.version)]
+        is_gone = meeting.version is None and meeting.kind is not m.ConflictKind.INSERT_UPDATE
+        deed = "deleted {object}" if is_gone and not self._is_held(meeting.key) else ""
+        hit = Hit(meeting.kind, meeting.snapshot_id, where, "; ".join(details), deed)
+        self.plan.row_hits.append((self.index, hit))
 
     def _resolve(
         self, meeting: Meeting, action: m.ResolutionAction, proposed: m.Row | None, image: m.Row | None
@@ -318,7 +325,7 @@ class RowCheck:
         if replaced is not None:
             ends = "two rows" if old is not None else "a row that it was not shown"
             meeting = Meeting(m.ConflictKind.UPDATE_KEY, key, replaced.snapshot_id, replaced)
-            self._refuse(meeting, f"the handler's answer would end {ends}")
+            self._refuse(meeting, None, f"the handler's answer would end {ends}")
             return
         if old is not None and (key == old_key or self.change.kind is m.ChangeKind.INSERT_ROW):
             row_id = old.row_id
@@ -387,24 +394,34 @@ class RowCheck:
         """Make a hit of every other row that holds one of the image's UNIQUE values; whether there was one."""
         others = {met: v for met, v in self._rows_met(key, image).items() if met not in (key, old_key)}
         for met, version in others.items():
-            self._refuse(Meeting(m.ConflictKind.UNIQUE, met, version.snapshot_id, version))
+            self._refuse(Meeting(m.ConflictKind.UNIQUE, met, version.snapshot_id, version), image)
         return bool(others)
 
     def _check_unique_unraced(self, image: m.Row, key: str, old_key: str | None) -> None:
         """No row that is as it was at the base may hold one of the image's UNIQUE values."""
         for met, version in self._rows_met(key, image).items():
             if met not in (key, old_key) and not self._changed(version):
-                raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(key, met))
+                raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(image, met, version))
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def _missing(self, key: str) -> str:
         return f"table {quoted(self.table.name)} has no row {quoted(shown_key(key))}"
 
-    def _taken(self, key: str, met: str) -> str:
-        if key == met:
-            return f"table {quoted(self.table.name)} already has a row {quoted(shown_key(key))}"
-        return f"row {quoted(shown_key(met))} of table {quoted(self.table.name)} already holds one of the UNIQUE values"
+    def _taken(self, image: m.Row, met: str, version: RowVersion) -> str:
+        if key_of(self.definition, image) == met:
+            return f"table {quoted(self.table.name)} already has a row {quoted(shown_key(met))}"
+        shared = " and ".join(self._shared(image, version))
+        return f"row {quoted(shown_key(met))} of table {quoted(self.table.name)} already has the same {shared}"
+
+    def _shared(self, image: m.Row, version: RowVersion) -> list[str]:
+        """The UNIQUE constraints of which a row has the same values as an image."""
+        values = zip(self.definition.unique, unique_values(self.definition, image), version.unique, strict=True)
+        return [
+            f"UNIQUE {quoted(', '.join(self.definition.names_of(column_ids)))}"
+            for column_ids, own, theirs in values
+            if own is not None and own == theirs
+        ]
 
 
 def copied_row(image: m.Row | None) -> m.Row | None:

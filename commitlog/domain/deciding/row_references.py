@@ -45,7 +45,9 @@ def _parent_missing(plan: Plan, index: int, parent: TableState, ref_column_ids: 
     if key is None or plan.rows.is_overlaid(parent, key):
         raise InvalidChangeError(InvalidCode.PARENT_MISSING, broken)
     where = object_of(parent, row_key=shown_key(key))
-    plan.row_hits.append((index, Hit(ConflictKind.FOREIGN_KEY, parent.rows.last_change(key), where)))
+    deed = "deleted {object}" if plan.rows.live(parent, key) is None else "changed {object}"
+    at = parent.rows.last_change(key)
+    plan.row_hits.append((index, Hit(ConflictKind.FOREIGN_KEY, at, where, "to which it refers", deed)))
 
 
 def check_children(
@@ -80,4 +82,7 @@ def _check_child(
     if not raced:
         raise InvalidChangeError(InvalidCode.ROW_REFERENCED, still)
     where = object_of(child, row_key=shown_key(child_key))
-    plan.row_hits.append((index, Hit(ConflictKind.FOREIGN_KEY, version.snapshot_id, where)))
+    hit = Hit(
+        ConflictKind.FOREIGN_KEY, version.snapshot_id, where, "which refers to it", "inserted or changed {object}"
+    )
+    plan.row_hits.append((index, hit))
