@@ -7,6 +7,7 @@ from commitlog.adoption.files import known_counts, typed
 from commitlog.adoption.source import CatalogRows, Row
 from commitlog.client.tables.partitions import PARTS_OF_TIMES, is_storable, one_value
 from commitlog.domain import model as m
+from commitlog.domain.model.defining import check_part
 from commitlog.domain.model.definitions import PartitionKey
 
 
@@ -43,12 +44,23 @@ def partition_values(catalog: CatalogRows, row: Row, table: SourceTable) -> tupl
         value = typed(column.type_name if transform == "identity" else "varchar", text)
         if text is not None and (value is None or not is_storable(value)):
             return None  # As a partition value, None would say NULL.
+        if transform in PARTS_OF_TIMES and text is not None and not _can_be(text, transform):
+            return None
         if transform in PARTS_OF_TIMES and (text is None or column.type_name == "timestamptz"):
             bounds = next((each for each in statistics(catalog, row, table) if each.column == column.name), None)
             if bounds is None or not _is_part(text, PartitionKey(column_id, transform), bounds, row["record_count"]):
                 return None
         values.append(value)
     return tuple(values)
+
+
+def _can_be(text: str, transform: str) -> bool:
+    """Whether a text is a year, month, day or hour; where a lake came from another format it may count days instead."""
+    try:
+        check_part(transform, text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_part(text: str | None, key: PartitionKey, bounds: m.ColumnStatistics, record_count: int) -> bool:

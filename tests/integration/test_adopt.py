@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -437,3 +439,23 @@ def test_adopt_when_a_clients_zone_put_times_into_partitions_then_known_only_whe
     with psycopg.connect(database_url) as conn:
         known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value ORDER BY partition_key_index")
         assert known.fetchall() == [("2020",), ("20",)]
+
+
+def test_adopt_when_a_partition_counts_days_as_other_formats_do_then_it_is_unknown(
+    sqlite_lake: StockLake, database_url: str
+) -> None:
+    sqlite_lake.run(
+        "CALL lake.set_option('data_inlining_row_limit', 0)",
+        "CREATE TABLE t (d DATE)",
+        "ALTER TABLE t SET PARTITIONED BY (day(d))",
+        "INSERT INTO t VALUES ('2024-03-05')",
+        "INSERT INTO t VALUES ('2024-03-06')",
+    )
+    with closing(sqlite3.connect(sqlite_lake.source)) as catalog, catalog:
+        catalog.execute(
+            "UPDATE ducklake_file_partition_value SET partition_value = '19787' WHERE partition_value = '5'"
+        )
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
+    with psycopg.connect(database_url) as conn:
+        known = conn.execute("SELECT partition_value FROM ducklake_file_partition_value").fetchall()
+    assert known == [("6",)]

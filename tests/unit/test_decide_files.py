@@ -401,6 +401,29 @@ def test_a_file_of_another_table_then_invalid_whatever_became_of_the_named_one(w
     log.check_replay()
 
 
+@pytest.mark.parametrize(
+    ("transform", "good", "bad"),
+    [
+        ("year", [2024, -44, "2024"], ["hello", 4.5, True, "2024-03"]),
+        ("month", [1, 12, "7"], [0, 13, "May", "03 "]),
+        ("day", [1, 31], [0, 32, -1]),
+        ("hour", [0, 23], [-1, 24, "12:00"]),
+        ("bucket(4)", [0, 3, "no bucket"], []),
+    ],
+)
+def test_partition_values_of_a_transform_then_what_it_can_give(
+    log: DecidedLog, transform: str, good: list[Any], bad: list[Any]
+) -> None:
+    by = [{"column": "ts", "transform": transform}]
+    log.commit(create_table("parts", "id int64, ts timestamp", partition_by=by))
+    for value in [*good, None]:
+        log.commit(append(data_file(1, partition_values=[value]), table="parts"))
+    for value in bad:
+        refused = log.refused("INVALID", append(data_file(1, partition_values=[value]), table="parts"))
+        assert refused.invalid_code == "PARTITION_VALUES_INVALID"
+        assert "of ts is " in str(refused.detail)
+
+
 def test_an_append_to_a_table_renamed_since_then_the_text_names_it_as_the_writer_did(log: DecidedLog) -> None:
     base = log.head
     log.commit(change("RENAME_TABLE", new_table="u"))

@@ -6,6 +6,7 @@ now?) and by the projector (which rows of the catalog change?), so that the thre
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -19,6 +20,7 @@ from commitlog.domain.model import (
     InvalidCode,
     PartitionSpec,
     RowValue,
+    Scalar,
 )
 from commitlog.domain.model.definitions import (
     FOREIGN_PATHS,
@@ -55,6 +57,8 @@ _POLICIES = ("ABORT", "LAST_UPDATE_WINS", "KEEP_EXISTING")
 _NO_DEFAULT = "NULL"
 _PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS, STATISTICS_COLUMNS, REPLICATED)
 _YEARS = {"date", *TIMESTAMPS}
+_PART = ColumnType("int64")
+_PARTS = {"year": (-math.inf, math.inf), "month": (1, 12), "day": (1, 31), "hour": (0, 23)}
 _BUCKETS_MAX = 4096
 _COUNT = re.compile(r"0|[1-9][0-9]{0,3}")
 _INLINED_COLUMNS_MAX = 1_590
@@ -313,17 +317,29 @@ def check_partition_values(table: TableDefinition, file: DataFile) -> None:
             f"{len(table.partition_by)} partition keys",
         )
     for key, value in zip(table.partition_by, file.partition_values, strict=True):
-        if value is None or key.transform != "identity":
-            continue
+        if value is None or key.buckets is not None:
+            continue  # A bucket that there is not counts as unknown.
         column = table.column_by_id(key.column_id)
         try:
-            canonical_value(column.type, value)
-            check_float_digits(column.type, value)
+            if key.transform == "identity":
+                canonical_value(column.type, value)
+                check_float_digits(column.type, value)
+            else:
+                check_part(key.transform, value)
         except ValueError as error:
             raise InvalidChangeError(
                 InvalidCode.PARTITION_VALUES_INVALID,
                 f"file {quoted(file.path)}: the partition value {quoted_value(value)} of {quoted(column.name)} {error}",
             ) from None
+
+
+def check_part(transform: str, value: Scalar) -> None:
+    """Raise ValueError with a phrase that continues "the value ..." for what is no year, month, day or hour of a time."""
+    part = canonical_value(_PART, value)
+    low, high = _PARTS[transform]
+    assert isinstance(part, int)
+    if not low <= part <= high:
+        raise ValueError(f"is no {transform}, which is {low} to {high}")
 
 
 def inlining_problem(table: TableDefinition) -> str | None:
