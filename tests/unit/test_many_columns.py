@@ -12,6 +12,8 @@ import pytest
 
 from commitlog.client.files import file_columns, file_sources
 from commitlog.client.tables import arrow_columns
+from commitlog.client.writing import fitting
+from commitlog.domain.model.types import fold
 from commitlog.testing import InMemoryCommitLog
 
 FEW, MANY = 25, 200
@@ -58,3 +60,30 @@ def test_rows_when_columns_are_many_then_each_is_looked_at_as_often_as_of_few(
 
     few = looked_at(FEW)
     assert looked_at(MANY) <= few * MANY // FEW
+
+
+@pytest.mark.parametrize("row", [flat, nested])
+def test_rows_when_columns_are_many_then_their_names_are_not_compared_one_by_one(
+    row: Callable[[int], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = [0]
+
+    class Name(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            compared[0] += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    monkeypatch.setattr(fitting, "fold", lambda name: Name(fold(name)))
+
+    def comparisons(width: int) -> int:
+        log, before = InMemoryCommitLog(data_path=tmp_path / f"{width}"), compared[0]
+        log.append("main.t", [row(width)], create=True)
+        return compared[0] - before
+
+    few = comparisons(FEW)
+    assert few
+    assert comparisons(MANY) <= few * MANY // FEW

@@ -6,6 +6,7 @@ cut or parsed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -129,26 +130,27 @@ def _uuids(texts: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
 
 def _check(given: pa.Schema, table: TableDefinition) -> None:
     folded = [fold(field.name) for field in given]
+    there = set(folded)
     known = {fold(column.name): column for column in table.columns}
     problems = [f"column {name} is there twice" for name in _twice(folded)]
     strangers = [field.name for field in given if fold(field.name) not in known]
     if strangers:
-        names, there = ", ".join(strangers[:20]), ", ".join(column.name for column in table.columns[:20])
-        problems.append(f"{'column' if len(strangers) == 1 else 'columns'} {names} not in the table (it has {there})")
+        names, has = ", ".join(strangers[:20]), ", ".join(column.name for column in table.columns[:20])
+        problems.append(f"{'column' if len(strangers) == 1 else 'columns'} {names} not in the table (it has {has})")
     for name, field in zip(folded, given, strict=True):
         if name in known:
             problems += _misfits(known[name], field.type, field.name)
     problems += [
         f"column {column.name} is missing, expected {column.type} (never NULL)"
         for name, column in known.items()
-        if name not in folded and not column.nullable and column.default is None
+        if name not in there and not column.nullable and column.default is None
     ]
     if problems:
         raise DataFileError(f"the rows do not fit table {table.name}: " + "; ".join(problems[:20]))
 
 
 def _twice(names: list[str]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def _misfits(column: Column, found: pa.DataType, where: str) -> Iterator[str]:

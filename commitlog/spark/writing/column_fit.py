@@ -6,6 +6,7 @@ fields of structs, also of those in lists and maps, are matched as the columns a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -184,8 +185,8 @@ def _misfits(schema: st.StructType, table: TableDefinition, *, by_arrow: bool) -
 
 
 def _twice(schema: st.StructType) -> Iterator[str]:
-    names = [fold(each.name) for each in schema.fields]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    counts = Counter([fold(each.name) for each in schema.fields])
+    if twice := sorted(name for name, count in counts.items() if count > 1):
         yield f"column {', '.join(twice)} is there twice"
 
 
