@@ -232,6 +232,8 @@ def _zone_ns(text: str) -> tuple[str, int]:
         return text, 0
     zone = match[1]
     rest = text[: match.start()].rstrip()
+    if _ZONE.search(rest):
+        raise ValueError("names two time zones")
     if zone in "Zz":
         return rest, 0
     digits = zone[1:].replace(":", "").ljust(4, "0")
