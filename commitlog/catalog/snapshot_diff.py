@@ -9,7 +9,7 @@ from typing import Any, LiteralString, NamedTuple
 from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
-from commitlog.catalog.outside_files import deletes_by_position, rows_outside_files
+from commitlog.catalog.outside_files import deletes_by_position, newest_outside_files, rows_outside_files
 from commitlog.catalog.queries import Catalog
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
@@ -66,12 +66,17 @@ class TableDifference(ObjectDifference):
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A table at a snapshot: its columns by id (name, type, whether they take NULL), its files by id, its rows by count."""
+    """A table at a snapshot: its columns by id (name, type, whether they take NULL), its files by id, its rows by count.
+
+    newest_row: the snapshot that made the newest of the rows that are in no file. Rows that are others, and as many as before,
+    show by nothing else.
+    """
 
     named: Named
     columns: Mapping[int, tuple[str, str, bool]]
     files: frozenset[int]
     rows: int
+    newest_row: int | None = None
 
 
 class View(NamedTuple):
@@ -136,7 +141,9 @@ def _of_table(before: TableShape | None, after: TableShape | None) -> TableDiffe
         "table",
         None if before is None else before.named,
         None if after is None else after.named,
-        () if before is None or after is None else tuple(_of_columns(before.columns, after.columns)),
+        ()
+        if before is None or after is None
+        else (*_of_columns(before.columns, after.columns), *_of_rows(before, after)),
         files_added=len(files[1] - files[0]),
         files_removed=len(files[0] - files[1]),
         rows_before=0 if before is None else before.rows,
@@ -158,6 +165,12 @@ def _of_columns(
         if nullable != new_nullable:
             found.append(f"column {new_name} {'takes' if new_nullable else 'no longer takes'} NULL")
     return found
+
+
+def _of_rows(before: TableShape, after: TableShape) -> Sequence[str]:
+    """What no count tells."""
+    is_told = (before.files, before.rows) != (after.files, after.rows)
+    return () if is_told or before.newest_row == after.newest_row else ("other rows",)
 
 
 # --- one snapshot -----------------------------------------------------------------------------------------------------
@@ -185,10 +198,13 @@ def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]
         files.setdefault(table, []).append((file, rows))
     gone: dict[int, int] = dict(conn.execute(_DELETED, here).fetchall())
     outside, deleted = rows_outside_files(conn, at, among), deletes_by_position(conn, at, among)
+    newest = newest_outside_files(conn, at, among)
     found: dict[int, TableShape] = {}
     for table, schema, name in conn.execute(_TABLES, here).fetchall():
         own = files.get(table, [])
         rows = sum(count for _, count in own) - gone.get(table, 0) - deleted.get(table, 0) + outside.get(table, 0)
         named = Named(schemas[schema].name, name)
-        found[table] = TableShape(named, columns.get(table, {}), frozenset(file for file, _ in own), rows)
+        found[table] = TableShape(
+            named, columns.get(table, {}), frozenset(file for file, _ in own), rows, newest.get(table)
+        )
     return found

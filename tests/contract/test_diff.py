@@ -83,6 +83,26 @@ def test_table_diff_when_a_row_was_updated_then_as_it_was_and_as_it_is(log: Comm
     assert [(each["change_type"], each["v"]) for each in found] == [("update_preimage", "a"), ("update_postimage", "c")]
 
 
+def test_diff_when_a_row_was_updated_then_its_table_is_among_what_has_changed(log: CommitLog, table: str) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, KEYED, primary_key=["id"])
+        tx.insert_row(table, {"id": 1, "v": "a"})
+        tx.insert_row(table, {"id": 2, "v": "b"})
+    start = log.head_snapshot_id()
+    log.table(table).update({"id": 1}, {"id": 1, "v": "c"})
+    updated = log.head_snapshot_id()
+    named = ("main", table)
+    assert log.diff(start, updated) == [
+        TableDifference("table", named, named, ("other rows",), rows_before=2, rows_after=2)  # type: ignore[arg-type]
+    ]
+    with log.transaction() as tx:
+        tx.alter(table).add_column("more", "int64")
+    log.table(table).delete("id = 1")
+    log.table(table).insert([{"id": 3, "v": "d", "more": 1}])
+    (found,) = log.diff(updated)
+    assert (found.what, log.diff(start, start)) == (("column more int64 added", "other rows"), [])
+
+
 def test_show_when_a_snapshot_was_made_then_who_made_it_and_what_it_changed(
     log: CommitLog, table: str, tmp_path: Path
 ) -> None:

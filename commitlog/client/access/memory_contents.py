@@ -397,17 +397,23 @@ class MemoryContents:
         among: Mapping[int, Sequence[Any]] | None = None,
         limit: int | None = None,
     ) -> list[Mapping[int, Any]]:
+        rows = sorted(self._live_rows(table_id, snapshot_id), key=lambda each: each.row_id)
+        return [each.values for each in rows][:limit]
+
+    def _live_rows(self, table_id: int, snapshot_id: int) -> list[_Row]:
         with self._lock:
-            rows = sorted(self._rows.get(table_id, ()), key=lambda each: each.row_id)
-            found = [
-                each.values
-                for each in rows
+            return [
+                each
+                for each in self._rows.get(table_id, ())
                 if each.since <= snapshot_id and (each.until is None or each.until > snapshot_id)
             ]
-        return found[:limit]
 
     def row_count_at(self, table_id: int, snapshot_id: int) -> int:
-        return len(self.rows_at(table_id, snapshot_id))
+        return len(self._live_rows(table_id, snapshot_id))
+
+    def newest_row_at(self, table_id: int, snapshot_id: int) -> int | None:
+        """The snapshot that made the newest of a table's rows that are in no file."""
+        return max((each.since for each in self._live_rows(table_id, snapshot_id)), default=None)
 
     def writers(self, limit: int) -> list[WriterTotals]:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Protocol
 
 from commitlog.catalog.snapshot_diff import Named, Shape, TableShape, View
 from commitlog.client.access.contents import Contents
@@ -11,6 +12,10 @@ from commitlog.domain import model as m
 from commitlog.domain.model.definitions import EndedColumn, TableDefinition, last_ended
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, ViewState
+
+
+class _RowsByAge(Contents, Protocol):
+    def newest_row_at(self, table_id: int, snapshot_id: int) -> int | None: ...
 
 
 class MemoryViews:
@@ -48,7 +53,7 @@ def column_ended(versions: Sequence[tuple[int, TableDefinition]], name: str) -> 
     )
 
 
-def shape_at(contents: Contents, state: SequencerState, views: MemoryViews, snapshot_id: int) -> Shape:
+def shape_at(contents: _RowsByAge, state: SequencerState, views: MemoryViews, snapshot_id: int) -> Shape:
     """What there is at a snapshot."""
     tables = {
         table_id: table_shape(contents, Named(schema, name), snapshot_id)
@@ -62,7 +67,7 @@ def shape_at(contents: Contents, state: SequencerState, views: MemoryViews, snap
     return Shape(schemas, tables, views.at(state, snapshot_id))
 
 
-def table_shape(contents: Contents, named: Named, snapshot_id: int) -> TableShape:
+def table_shape(contents: _RowsByAge, named: Named, snapshot_id: int) -> TableShape:
     """A table that is there at a snapshot."""
     table = contents.table_at(*named, snapshot_id)
     assert table is not None
@@ -73,4 +78,5 @@ def table_shape(contents: Contents, named: Named, snapshot_id: int) -> TableShap
         {each.column_id: (each.name, str(each.type), each.nullable) for each in table.definition.columns},
         frozenset(each.data_file_id for each in files),
         in_files + contents.row_count_at(table.definition.table_id, snapshot_id),
+        contents.newest_row_at(table.definition.table_id, snapshot_id),
     )
