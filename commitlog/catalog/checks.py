@@ -21,7 +21,7 @@ from commitlog.catalog.connecting import Connection
 from commitlog.catalog.outside_files import rows_outside_files
 from commitlog.catalog.projecting.statistics import bound, leaves
 from commitlog.domain.model import BIGINT_MAX
-from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.definitions import Column, counted
 from commitlog.domain.model.types import FLOATS
 from commitlog.domain.state.dumping import load_definition
 from commitlog.domain.state.index import SequencerState, TableState
@@ -205,7 +205,7 @@ def check_lag(catalog: CheckedCatalog) -> Iterator[Finding]:
     waiting_ms = 0 if catalog.log.waiting_since_ms is None else catalog.now_ms - catalog.log.waiting_since_ms
     if behind > 0 and waiting_ms > BEHIND_MS_MAX:
         yield Finding(
-            f"{behind} outcomes are decided and not in the catalog, the first for {waiting_ms / 1000:.0f} s",
+            f"{counted(behind, 'outcome')} decided and not in the catalog, the first for {waiting_ms / 1000:.0f} s",
             "see whether `commitlog projector` (or `serve`) runs, and what it logs",
         )
 
@@ -222,7 +222,7 @@ def check_snapshots(catalog: CheckedCatalog) -> Iterator[Finding]:
     if high != catalog.state.head_snapshot_id:
         yield Finding(f"the newest snapshot is {high}, the log's head is {catalog.state.head_snapshot_id}", REBUILD)
     if count != high - low + 1:
-        yield Finding(f"{high - low + 1 - count} snapshots between {low} and {high} are missing", REBUILD)
+        yield Finding(f"{counted(high - low + 1 - count, 'snapshot')} missing between {low} and {high}", REBUILD)
     if low > catalog.state.floor_snapshot_id:
         yield Finding(
             f"the oldest snapshot is {low}, the log keeps them from {catalog.state.floor_snapshot_id}", REBUILD
@@ -312,7 +312,7 @@ def check_keyed_rows(catalog: CheckedCatalog) -> Iterator[Finding]:
         found = catalog.inlined_counts.get(table_id, 0) + flushed.get(table_id, 0)
         if found != len(table.rows.live):
             name = f"{table.schema.name}.{table.name}"
-            yield Finding(f"{name}: {found} live rows, by the log {len(table.rows.live)}", REBUILD)
+            yield Finding(f"{name}: {counted(found, 'live row')}, by the log {len(table.rows.live)}", REBUILD)
 
 
 def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
@@ -390,7 +390,9 @@ def check_guard(catalog: CheckedCatalog) -> Iterator[Finding]:
     """Stock clients cannot write, readers can read."""
     unguarded = guard.unguarded_tables(catalog.conn)
     if unguarded:
-        yield Finding(f"{len(unguarded)} tables have no guard against stock clients: {shown(unguarded)}", INIT)
+        yield Finding(
+            f"{counted(len(unguarded), 'table')} without a guard against stock clients: {shown(unguarded)}", INIT
+        )
     missing = guard.missing_roles(catalog.conn)
     for role in missing:
         yield Finding(f"the role {role} does not exist", f"as a superuser: CREATE ROLE {role} NOLOGIN; then {INIT}")

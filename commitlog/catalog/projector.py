@@ -33,6 +33,7 @@ from commitlog.catalog.tables import OWN_SCHEMA
 from commitlog.catalog.written import Milepost, Move, WrittenCatalog, connected, meanwhile
 from commitlog.config import Settings
 from commitlog.domain.model import ChangeKind, Genesis, Outcome, Verdict
+from commitlog.domain.model.definitions import counted
 from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, CommitLogError, ProjectionError
 from commitlog.log.read_ahead import ReadAhead
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader, results_end
@@ -441,5 +442,5 @@ def _projection_error(record: ResultRecord, detail: str) -> ProjectionError:
         words.append(f"proposal {UUID(bytes=outcome.proposal_id)}")
     if proposal is not None:
         kinds = list(dict.fromkeys(change.kind.value for change in proposal.changes))
-        words.append(f"by writer {outcome.writer_id!r}: {len(proposal.changes)} changes, {', '.join(kinds)}")
+        words.append(f"by writer {outcome.writer_id!r}: {counted(len(proposal.changes), 'change')}, {', '.join(kinds)}")
     return ProjectionError(outcome.seq, ", ".join(words) or "bytes that are no proposal", detail=detail)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import TopicCollection
 
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, cluster_of, make_admin
 from commitlog.log.topic_settings import REPLICAS, command_setting, described, wanted_topics, wrong_settings
 from commitlog.log.topics import topics_of
@@ -46,11 +47,11 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
     found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
     for name, (count, _) in wanted.items():
         if name in cluster.topics and len(cluster.topics[name].partitions) != count:
-            has = _counted(len(cluster.topics[name].partitions), "partition")
+            has = counted(len(cluster.topics[name].partitions), "partition")
             what = f"the topic {name} has {has}, the log {count}: its service is not started again once it has ended"
             found.append(Weakness(what, "docs/retention.md says how its topics are made as they were", is_note=False))
     if brokers < REPLICAS:
-        what = f"Kafka has {_counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
+        what = f"Kafka has {counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
         advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"
         return [*found, Weakness(what, advice, is_note=True)]
     topics = topics_of(settings.log)
@@ -58,7 +59,7 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
         replicas = _replicas(settings, name)
         if replicas < REPLICAS:
             advice = f"reassign its partitions to {REPLICAS} replicas each (kafka-reassign-partitions.sh)"
-            found.append(Weakness(f"the topic {name} has {_counted(replicas, 'replica')}", advice, is_note=False))
+            found.append(Weakness(f"the topic {name} has {counted(replicas, 'replica')}", advice, is_note=False))
         if int(values.get(IN_SYNC_SETTING) or 1) < IN_SYNC_MIN:
             found.append(_setting(name, IN_SYNC_SETTING, values, str(IN_SYNC_MIN)))
         if values.get(UNCLEAN_SETTING) == "true":
@@ -76,7 +77,3 @@ def _replicas(settings: Settings, topic: str) -> int:
 def _setting(topic: str, key: str, values: dict[str, str | None], wanted: str) -> Weakness:
     what = f"the topic {topic} has {key}={values.get(key)}, a log in production needs {wanted}"
     return Weakness(what, command_setting(topic, key, wanted), is_note=False)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

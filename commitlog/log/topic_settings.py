@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.errors import ConfigurationError, LogRefusedError, LogUnavailableError
 from commitlog.log.connection import FRAME_BYTES, REQUEST_TIMEOUT_S, all_answered, cluster_of, make_admin
 from commitlog.log.topics import topics_of
@@ -161,7 +162,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
             raise ConfigurationError(f"there is no topic {name}: `commitlog init` makes what is missing of a log")
         if existing[name] != count:
             raise ConfigurationError(
-                f"the topic {name} has {existing[name]} partitions, the log {settings.log} has {count}, which "
+                f"the topic {name} has {counted(existing[name], 'partition')}, the log {settings.log} has {count}, which "
                 "cannot be changed: docs/retention.md says how its topics are made as they were"
             )
     if wrong := wrong_settings(settings, wanted):

@@ -373,7 +373,7 @@ def test_append_when_arrow_has_a_text_that_is_no_utf_8_then_refused(
         ({"id": ["x"]}, DataFileError, "column id: expected int64, found string"),
         ({"id": [1.5]}, DataFileError, "column id: expected int64, found double"),
         ({"v": ["x"]}, DataFileError, "column id is missing, expected int64"),
-        ({"id": [None, 1]}, DataFileError, "column id of table .* may not be NULL, but 1 of the rows"),
+        ({"id": [None, 1]}, DataFileError, "column id of table .* may not be NULL, but is in 1 row"),
         ({"id": [2**63]}, DataFileError, r"column id \(int64\): .*"),
         ({"id": [1], "ID": [2]}, DataFileError, "column id is there twice"),
         ({"id": [1, "x"]}, DataFileError, r"column id \(int64\)"),

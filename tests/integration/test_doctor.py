@@ -158,7 +158,7 @@ DAMAGES: dict[str, tuple[str, str, str]] = {
         "deletes",
         "two live delete files",
     ),
-    "row lost": ("DELETE FROM ducklake_inlined_data_2_2 WHERE id = 1", "keyed rows", "1 live rows, by the log 2"),
+    "row lost": ("DELETE FROM ducklake_inlined_data_2_2 WHERE id = 1", "keyed rows", "1 live row, by the log 2"),
     "row ids": ("UPDATE ducklake_table_stats SET next_row_id = 1", "table statistics", "next_row_id"),
     "too few rows": ("UPDATE ducklake_table_stats SET record_count = 1", "table statistics", "record_count"),
     "too few bytes": ("UPDATE ducklake_table_stats SET file_size_bytes = 1", "table statistics", "file_size_bytes"),
@@ -222,7 +222,7 @@ def test_doctor_when_files_are_damaged_then_says_which(lake: LiveLake) -> None:
     (lake.folder / "main/t/.a.parquet.crc").touch()
     notes = results(lake)["orphans"]
     assert notes.is_well
-    assert "1 files" in notes.findings[0].what
+    assert "1 file " in notes.findings[0].what
     assert str(stranger) in notes.findings[0].what
     raw = b.read_bytes()
     b.write_bytes(raw[:-8] + b"\1\0\0\0PAR1")
@@ -263,7 +263,7 @@ def test_doctor_when_the_projector_is_behind_then_compares_with_what_it_has_appl
     Checkpointer(lake.settings).checkpoint_now()
     assert found(lake) == {}
     monkeypatch.setattr("commitlog.catalog.checks.BEHIND_MS_MAX", -1)
-    assert "1 outcomes are decided" in found(lake)["lag"]
+    assert "1 outcome decided" in found(lake)["lag"]
 
 
 def test_doctor_when_there_is_no_catalog_then_says_how_to_make_one(settings: Settings) -> None:

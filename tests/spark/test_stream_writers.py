@@ -260,7 +260,7 @@ def test_stream_when_a_batch_that_was_committed_has_other_rows_then_says_what_to
     again = publish(log, to, [task_file(log, 1)], key=key)
     assert again is not None
     assert again.is_repeat
-    with pytest.raises(KeyReusedError, match="hold other values than the first in id, name") as refused:
+    with pytest.raises(KeyReusedError, match="came with other values than the first in id, name") as refused:
         publish(log, to, [task_file(log, 2)], key=key)
     assert "foreachBatch that does nothing for batch 7" in refused.value.__notes__[0]
     assert duck_ids(log, settings) == [1]

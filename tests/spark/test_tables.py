@@ -121,7 +121,7 @@ def test_append_when_another_commits_under_its_key_meanwhile_then_other_rows_are
 ) -> None:
     with Meanwhile.connect(settings=settings) as late:
         late.other = lambda: append(rows(spark, 1, 2), TABLE, log=log, key="nightly:1")
-        with pytest.raises(KeyReusedError, match="hold other values than the first in age, id, name"):
+        with pytest.raises(KeyReusedError, match="came with other values than the first in age, id, name"):
             append(rows(spark, 1, 3), TABLE, log=late, key="nightly:1")
         assert len(files_below(settings)) == 1
         late.other = lambda: append(rows(spark, 1, 2), "others", log=log, key="nightly:1", create=True)

@@ -172,7 +172,7 @@ def test_read_data_file_when_an_added_column_with_default_is_missing_then_fits(t
 
 def test_read_data_file_when_null_in_a_required_column_then_names_it(tmp_path: Path) -> None:
     definition = table(ColumnSpec("a", "int64", nullable=False))
-    with pytest.raises(DataFileError, match="column a may not be NULL, but 1 rows"):
+    with pytest.raises(DataFileError, match="column a may not be NULL, but is in 1 row of the file"):
         described(tmp_path, pa.table({"a": [1, None]}), definition)
 
 

@@ -51,7 +51,7 @@ def test_differences_when_the_same_rows_are_split_and_ordered_otherwise_then_non
 
 OTHER_WRITES: dict[str, tuple[m.Change, m.Change, str]] = {
     "another table": (append(file_of([1])), append(file_of([1]), table="u"), "only this one has append of main.u"),
-    "more rows": (append(file_of([1])), append(file_of([1, 2])), "1 rows came into main.t first, 2 now"),
+    "more rows": (append(file_of([1])), append(file_of([1, 2])), "1 row came into main.t first, 2 now"),
     "higher values": (append(file_of([1, 5])), append(file_of([1, 6])), "other values than the first in a"),
     "lower values": (append(file_of([1, 5])), append(file_of([0, 5])), "other values than the first in a"),
     "more NULLs": (append(file_of([1, 2, 2])), append(file_of([1, 2, None])), "other values than the first in a"),

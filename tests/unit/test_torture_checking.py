@@ -125,7 +125,7 @@ PLANTED: dict[str, tuple[Evidence, set[str]]] = {
     ),
     "rows that readers do not find": (with_rows(row_2=0), {"lost"}),
     "rows that readers find twice": (with_rows(row_2=2), {"twice"}),
-    "a catalog that differs": (replace(GOOD, findings=["files: 1 live files are missing"]), {"catalog"}),
+    "a catalog that differs": (replace(GOOD, findings=["files: 1 live file missing"]), {"catalog"}),
     "a service that did not come back": (replace(GOOD, failures=["not well again"]), {"failure"}),
 }
 

@@ -11,7 +11,7 @@ from commitlog.client.files.footers import Footer, read_footer
 from commitlog.client.files.places import normal_path, relative_to
 from commitlog.client.tables.partitions import partition_values_of
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
-from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.definitions import TableDefinition, counted
 from commitlog.errors import DataFileError
 
 
@@ -66,8 +66,8 @@ def _statistics(
         known = column_statistics(groups, leaf, column, bounds, metadata.num_rows)
         if known.null_count and not column.nullable:
             raise DataFileError(
-                f"{place} does not fit table {table.name}: column {known.column} may not be NULL, but "
-                f"{known.null_count} rows of the file are"
+                f"{place} does not fit table {table.name}: column {known.column} may not be NULL, but is in "
+                f"{counted(known.null_count, 'row')} of the file"
             )
         found.append(known)
     return tuple(found)

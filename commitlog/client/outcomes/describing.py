@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from commitlog.client.tables.filters import NULL_CHECKS
 from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import quoted, visible
+from commitlog.domain.model.definitions import counted, quoted, visible
 
 if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry
@@ -88,7 +88,7 @@ def _describe_table_change(change: m.Change) -> str:
     table = shown_table(change.schema, change.table)
     match change:
         case m.CreateTable():
-            return f"create table {table} ({_count(len(change.columns), 'column')})"
+            return f"create table {table} ({counted(len(change.columns), 'column')})"
         case m.DropTable():
             return f"drop table {table}"
         case m.RenameTable():
@@ -97,11 +97,11 @@ def _describe_table_change(change: m.Change) -> str:
             return f"alter table {table}: " + ", ".join(_describe_step(step) for step in change.alterations)
         case m.Append():
             rows = sum(file.record_count for file in change.files)
-            return f"append {_count(rows, 'row')} in {_count(len(change.files), 'file')} to {table}"
+            return f"append {counted(rows, 'row')} in {counted(len(change.files), 'file')} to {table}"
         case m.Delete():
             return f"delete {_deleted(change)} from {table}"
         case m.Compact():
-            return f"compact {_count(len(change.replaced), 'file')} of {table} into {len(change.files)}"
+            return f"compact {counted(len(change.replaced), 'file')} of {table} into {len(change.files)}"
         case m.InsertRow():
             return f"insert a row into {table}"
         case m.UpdateRow():
@@ -109,7 +109,7 @@ def _describe_table_change(change: m.Change) -> str:
         case m.DeleteRow():
             return f"delete row {_key(change.key)} of {table}"
         case m.Flush():
-            return f"flush rows of {table} into {_count(len(change.files), 'file')}"
+            return f"flush rows of {table} into {counted(len(change.files), 'file')}"
 
 
 def describe_read(read: m.Read) -> str:
@@ -121,7 +121,7 @@ def describe_read(read: m.Read) -> str:
         case m.NameRead():
             return "the name " + (quoted(read.schema) if read.name is None else shown_table(read.schema, read.name))
         case m.RowsRead():
-            return f"{_count(len(read.keys), 'row')} of table {shown_table(read.schema, read.table)}"
+            return f"{counted(len(read.keys), 'row')} of table {shown_table(read.schema, read.table)}"
 
 
 def _describe_predicate(predicate: m.Predicate) -> str:
@@ -154,9 +154,9 @@ def _describe_step(step: m.Alteration) -> str:
 
 def _deleted(change: m.Delete) -> str:
     rows = sum(len(each.rows) for each in change.positions) + sum(len(each.rows) for each in change.delete_files)
-    parts = [_count(rows, "row")] if change.positions or change.delete_files else []
+    parts = [counted(rows, "row")] if change.positions or change.delete_files else []
     if change.whole_files:
-        parts.append(_count(len(change.whole_files), "whole file"))
+        parts.append(counted(len(change.whole_files), "whole file"))
     return " and ".join(parts) or "nothing"
 
 
@@ -176,7 +176,3 @@ def shown_table(schema: str, name: str) -> str:
 def noun(count: int, one: str) -> str:
     """What a count is of: the word for one, or for several."""
     return one if count == 1 else f"{one}s"
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {noun(number, one)}"

@@ -15,6 +15,7 @@ from commitlog.client.outcomes.advising import advise
 from commitlog.client.outcomes.describing import describe_change, describe_read
 from commitlog.domain import model as m
 from commitlog.domain.again.alternatives import Alternative, alternatives_to
+from commitlog.domain.model.definitions import counted
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import HistoryUnavailableError
 from commitlog.log.codec import decode_statistics
@@ -114,7 +115,7 @@ def _asked(proposal: m.Proposal) -> Iterator[str]:
     changes = [describe_change(change) for change in proposal.changes]
     yield "Asked to " + ("open its writer" if proposal.open_writer else "; ".join(changes[:_SHOWN_MAX]) or "do nothing")
     if len(changes) > _SHOWN_MAX:
-        yield f"  and {len(changes) - _SHOWN_MAX} more changes"
+        yield f"  and {counted(len(changes) - _SHOWN_MAX, 'more change')}"
     yield f"computed from snapshot {proposal.base_snapshot_id} under {proposal.isolation.value} isolation"
     for read in proposal.reads[:_SHOWN_MAX]:
         yield f"  after reading {describe_read(read)}"

@@ -17,6 +17,7 @@ from uuid import UUID
 from commitlog.client.tables.names import TableName, quote_part
 from commitlog.client.tables.write_keys import WriteKey, key_of
 from commitlog.domain import model as m
+from commitlog.domain.model.definitions import counted
 from commitlog.domain.model.types import fold
 from commitlog.errors import KeyReusedError
 from commitlog.log.codec import decode_statistics
@@ -192,7 +193,7 @@ def _different_rows(table: str, before: Sequence[m.Change], now: Sequence[m.Chan
     if first == again:
         return []
     return [
-        f"{len(before):,} rows of {table} were changed first and {len(now):,} now, {(again - first).total():,} otherwise"
+        f"first {counted(len(before), 'row')} of {table} changed, {len(now):,} now, {(again - first).total():,} otherwise"
     ]
 
 
@@ -206,12 +207,12 @@ def _files(changes: Sequence[m.Change]) -> list[m.DataFile]:
 def _different_files(table: str, before: Sequence[m.DataFile], now: Sequence[m.DataFile]) -> list[str]:
     first, again = (sum(file.record_count for file in files) for files in (before, now))
     if first != again:
-        return [f"{first:,} rows came into {table} first, {again:,} now"]
+        return [f"{counted(first, 'row')} came into {table} first, {again:,} now"]
     known, given = _bounds_of(before), _bounds_of(now)
     columns = [column for column in sorted(known.keys() & given.keys()) if _differ(known[column], given[column])]
     if not columns:
         return []
-    return [f"the {again:,} rows for {table} hold other values than the first in {', '.join(columns)}"]
+    return [f"the {counted(again, 'row')} for {table} came with other values than the first in {', '.join(columns)}"]
 
 
 def _bounds_of(files: Sequence[m.DataFile]) -> Mapping[str, _Bounds]:

@@ -17,7 +17,7 @@ from commitlog.client.files.file_columns import FlatColumn, flat_columns
 from commitlog.client.tables.arrow_columns import by_name, conformed, is_checked, missing
 from commitlog.client.tables.arrow_types import fields_of, has_shape, shown_type, type_text
 from commitlog.client.writing.file_schema import bounded_columns, file_schema
-from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.definitions import Column, TableDefinition, counted
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, TIMESTAMPS, ColumnType, can_widen, fold, parse_type
 from commitlog.errors import DataFileError
 
@@ -70,7 +70,8 @@ class Fit:
                 values = _cast(values, column, data_type, is_read=self.is_read)
         if not column.nullable and values.null_count:
             raise DataFileError(
-                f"column {column.name} of table {self.table.name} may not be NULL, but {values.null_count} of the rows are"
+                f"column {column.name} of table {self.table.name} may not be NULL, but is in "
+                f"{counted(values.null_count, 'row')}"
             )
         return values
 

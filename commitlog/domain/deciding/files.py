@@ -12,7 +12,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.conflicts import Footprint
 from commitlog.domain.deciding.new_files import check_data_files, check_file
 from commitlog.domain.deciding.plan import Plan, Planned
-from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.definitions import counted, quoted
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import TableState
 from commitlog.errors import InvalidChangeError
@@ -78,7 +78,8 @@ def compact(plan: Plan, change: m.Compact, index: int) -> Planned:
         plan.ids.data_file(file, None)
     if certain and made != live_rows:
         raise InvalidChangeError(
-            m.InvalidCode.ROW_COUNT_DIFFERS, f"the replaced files hold {live_rows} live rows, the new ones {made}"
+            m.InvalidCode.ROW_COUNT_DIFFERS,
+            f"the replaced files hold {counted(live_rows, 'live row')}, the new ones {made}",
         )
     footprint = Footprint(
         index,
@@ -152,7 +153,7 @@ def _check_range(plan: Plan, positions: FrozenBitMap64, data_file_id: int) -> No
     if positions.max() >= count:
         raise InvalidChangeError(
             m.InvalidCode.POSITION_INVALID,
-            f"position {positions.max()} is beyond data file {data_file_id}, which has {count} rows",
+            f"position {positions.max()} is beyond data file {data_file_id}, which has {counted(count, 'row')}",
         )
 
 

@@ -319,6 +319,11 @@ def quoted(text: str, length_max: int = 80) -> str:
     return shown if len(shown) <= length_max else shown[: length_max - 3] + "..."
 
 
+def counted(number: int, one: str) -> str:
+    """A number of things as it stands in a message: 1 file, 2 files."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
 def quoted_value(value: RowValue) -> str:
     """A value of a row or setting, as it stands in a message: text in quotes, all else as JSON has it."""
     return repr(quoted(value)) if isinstance(value, str) else shown(value)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.ops.cli.options import (
     current_catalog,
     json_option,
@@ -130,5 +131,5 @@ def export_command(
     if as_json:
         print_json({"path": made.path, "snapshot_id": made.snapshot_id, "files_copied": made.files_copied})
     else:
-        files = f", {made.files_copied:,} files copied" if copy_files else ""
+        files = f", {counted(made.files_copied, 'file')} copied" if copy_files else ""
         click.echo(f"snapshot {made.snapshot_id}{files}; in DuckDB: ATTACH '{quoted(made.attach)}' AS lake (READ_ONLY)")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.ops.cli.ages import AGE_MS, read_age_ms
 from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options, shown_progress
 
@@ -96,16 +97,16 @@ def clean_command(
             if found:
                 print_table(["bytes", "file", "why"], [(each.size_bytes, each.place, each.why) for each in found])
             click.echo(
-                f"{len(found)} files, {sum(each.size_bytes or 0 for each in found):,} bytes below {cleaning.root}"
+                f"{counted(len(found), 'file')}, {sum(each.size_bytes or 0 for each in found):,} bytes below {cleaning.root}"
             )
             for why, count in cleaning.kept().items():
-                click.echo(f"{count} more old files stay: {why}")
+                click.echo(f"{counted(count, 'more old file')} to be kept: {why}")
         foreign = [each for each in found if each.is_foreign]
         ours = [each for each in found if not each.is_foreign]
         chosen = []
         for files, question in (
             (ours, "Remove those of our writers?" if foreign else "Remove them?"),
-            (foreign, f"Remove the {len(foreign)} files that others made?"),
+            (foreign, f"Remove the {counted(len(foreign), 'file')} that others made?"),
         ):
             if files and not dry_run and (yes or click.confirm(question)):
                 chosen += files

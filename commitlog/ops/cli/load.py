@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
 
@@ -91,10 +92,10 @@ def load_command(
             definition,
             TextForm(nulls, _delimiter(delimiter), texts),
             {path: "standard input" for path, given in zip(paths, files, strict=True) if given == _STDIN},
-            lambda path, count: show(f"{path.name}: {count:,} rows", done[path], len(files)),
+            lambda path, count: show(f"{path.name}: {counted(count, 'row')}", done[path], len(files)),
         )
         outcome = log.append(table, rows.reader(), create=create, partition_by=partition_by, key=key, message=message)
-        show(f"{rows.row_count:,} rows", len(files), len(files))
+        show(f"{counted(rows.row_count, 'row')}", len(files), len(files))
     if as_json:
         answer = None if outcome is None else submitted_to_json(outcome)
         print_json({"table": table, "rows": rows.row_count, "outcome": answer})

@@ -9,6 +9,7 @@ import click
 from commitlog.client.outcomes.archive import archive, range_of
 from commitlog.client.outcomes.archive_files import RANGE_SNAPSHOTS, ArchivedRange
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.ops.cli.ages import read_age_ms
 from commitlog.ops.cli.options import json_option, not_empty, print_json, settings_options, shown_progress
 
@@ -58,7 +59,7 @@ def archive_command(
         if as_json:
             print_json(dataclasses.asdict(made))
         else:
-            click.echo(f"{made.path}: {made.outcomes:,} records")
+            click.echo(f"{made.path}: {counted(made.outcomes, 'record')}")
 
     with shown_progress("archiving", hidden=as_json) as show:
         made = archive(
@@ -82,8 +83,8 @@ def _trim(settings: Settings, to: str, keep_ms: int, as_json: bool) -> None:
         print_json({"first_seq": done.seq, "trimmed": done.outcomes, "held_by": done.held_by._asdict()})
     else:
         click.echo(
-            f"{done.outcomes:,} outcomes deleted from Kafka, whose results begin with outcome {done.seq:,}; the next ones wait "
-            f"for {done.held_by.who}, at outcome {done.held_by.seq:,}"
+            f"{counted(done.outcomes, 'outcome')} deleted from Kafka, whose results begin with outcome {done.seq:,}; "
+            f"the next ones wait for {done.held_by.who}, at outcome {done.held_by.seq:,}"
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 import click
 
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.ops.cli.options import json_option, print_json, settings_options, shown_progress
 from commitlog.ops.service.json_logs import log_as_json
 from commitlog.ops.service.keep_trying import Kept, stopped_by_signal
@@ -48,8 +49,8 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
         print_json({"log": settings.log, **to_json(genesis)})
     else:
         click.echo(
-            f"log {settings.log} ({format_id(genesis.log_id)}) with {genesis.partitions} partitions is ready; its data "
-            f"files are below {genesis.data_path}"
+            f"log {settings.log} ({format_id(genesis.log_id)}) with {counted(genesis.partitions, 'partition')} is ready; "
+            f"its data files are below {genesis.data_path}"
         )
 
 
@@ -70,8 +71,9 @@ def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> S
         return settings
     click.echo(
         f"{'would take over' if dry_run else 'took over'} snapshots {adoption.oldest_snapshot_id} to "
-        f"{adoption.head_snapshot_id} of the lake at {adoption.data_path}: {counts.tables} tables, {counts.files} files "
-        f"({counts.files_written} written beside the lake's own), {counts.rows} rows"
+        f"{adoption.head_snapshot_id} of the lake at {adoption.data_path}: {counted(counts.tables, 'table')}, "
+        f"{counted(counts.files, 'file')} "
+        f"({counts.files_written} written beside the lake's own), {counted(counts.rows, 'row')}"
     )
     for lost in adoption.left_behind:
         click.echo(f"left behind: {lost}")

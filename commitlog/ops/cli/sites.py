@@ -10,6 +10,7 @@ import click
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.domain.model.nodes import PRIORITY_MAX
 from commitlog.errors import InvalidRequestError
 from commitlog.ops.cli.divergent import ReplicateGroup
@@ -80,7 +81,7 @@ def replicate_command(
         return
     with CommitLog.connect(settings=from_settings) as read, CommitLog.connect(settings=to_settings) as written:
         if join:
-            joined = Join(read, written).run(told=lambda at: click.echo(f"told {at.told:,} rows", err=True))
+            joined = Join(read, written).run(told=lambda at: click.echo(f"told {counted(at.told, 'row')}", err=True))
             click.echo(
                 f"{joined.target} has joined: what {joined.source} held at snapshot {joined.snapshot_id}", err=True
             )
@@ -129,7 +130,8 @@ class _Teller:
             print_json(asdict(progress))
             return
         click.echo(
-            f"at snapshot {progress.snapshot_id}: {progress.brought:,} snapshots brought, with {progress.row_changes:,} row "
-            f"changes and {progress.files:,} files of {progress.file_bytes:,} bytes; {progress.own:,} were there; "
-            f"{progress.left_out:,} changes left out"
+            f"at snapshot {progress.snapshot_id}: {counted(progress.brought, 'snapshot')} brought, with "
+            f"{counted(progress.row_changes, 'row change')} and {counted(progress.files, 'file')} of "
+            f"{counted(progress.file_bytes, 'byte')}; {progress.own:,} there before; "
+            f"{counted(progress.left_out, 'change')} left out"
         )

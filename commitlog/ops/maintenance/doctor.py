@@ -14,6 +14,7 @@ from commitlog.catalog.connecting import Connection, catalog_url, connect, told_
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.client.files.lake import MARKER, check_owner
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.errors import (
     CatalogMismatchError,
     CatalogUnavailableError,
@@ -200,13 +201,13 @@ def _check_files(storage: _Storage) -> Iterator[Finding]:
         elif file.file_size_bytes is not None and found.size_bytes != file.file_size_bytes:
             wrong.append(f"{_name(file)} {file.path} ({found.size_bytes:,} bytes, not {file.file_size_bytes:,})")
     if unseen:
-        what = f"{len(unseen)} live files are in another store than the lake and were not looked at: {shown(unseen)}"
+        what = f"{counted(len(unseen), 'live file')} in another store than the lake, not looked at: {shown(unseen)}"
         yield Finding(what, "look at them with the rights of whoever put them there", is_note=True)
     if missing:
-        yield Finding(f"{len(missing)} live files are missing: {shown(missing)}", RESTORE)
+        yield Finding(f"{counted(len(missing), 'live file')} missing: {shown(missing)}", RESTORE)
     if wrong:
         advice = "something wrote over it after it was committed: bring the committed one back from a backup"
-        yield Finding(f"{len(wrong)} live files have another size: {shown(wrong)}", advice)
+        yield Finding(f"{counted(len(wrong), 'live file')} of another size: {shown(wrong)}", advice)
 
 
 def _check_footers(storage: _Storage) -> Iterator[Finding]:
@@ -217,7 +218,7 @@ def _check_footers(storage: _Storage) -> Iterator[Finding]:
     wrong = [f"{_name(file)} {file.path}" for file in chosen if sizes[file.path] != file.footer_size]
     if wrong:
         advice = "readers fail on it: propose a DELETE of the whole file and append it again (its footer is read anew)"
-        yield Finding(f"{len(wrong)} of {len(chosen)} files have another footer: {shown(wrong)}", advice)
+        yield Finding(f"{len(wrong)} of {counted(len(chosen), 'file')} with another footer: {shown(wrong)}", advice)
 
 
 def _check_orphans(storage: _Storage) -> Iterator[Finding]:
@@ -228,7 +229,9 @@ def _check_orphans(storage: _Storage) -> Iterator[Finding]:
     orphans = sorted(each for each in found if checksummed(each) not in known and basename(each) != MARKER)
     if orphans:
         size = sum(storage.listed[place].size_bytes for place in orphans)
-        what = f"{len(orphans)} files ({size:,} bytes) below the data path are in no snapshot: {shown(orphans)}"
+        what = (
+            f"{counted(len(orphans), 'file')} ({size:,} bytes) below the data path and in no snapshot: {shown(orphans)}"
+        )
         yield Finding(what, f"writers may be about to propose them; {CLEAN}", is_note=True)
 
 
@@ -237,9 +240,8 @@ def _check_scheduled(storage: _Storage) -> Iterator[Finding]:
     scheduled = scheduled_files(storage.conn)
     if scheduled:
         since = min(file.scheduled_at for file in scheduled)
-        what = (
-            f"{len(scheduled)} files of expired snapshots are to be removed, the first since {since:%Y-%m-%d %H:%M} UTC"
-        )
+        files = counted(len(scheduled), "file")
+        what = f"{files} of expired snapshots to be removed, the first since {since:%Y-%m-%d %H:%M} UTC"
         yield Finding(what, CLEAN, is_note=True)
 
 

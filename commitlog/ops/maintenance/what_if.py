@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import Rules
+from commitlog.domain.model.definitions import counted
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 
@@ -47,7 +48,7 @@ class Comparison:
 
     def lines(self) -> Iterator[str]:
         """The comparison in words."""
-        yield f"{self.proposals} proposals: {self.same} decided the same way"
+        yield f"{counted(self.proposals, 'proposal')}: {self.same} decided the same way"
         yield f"refused, would have passed: {self.would_pass}"
         yield from _counted(self.passing)
         yield f"committed, would have been refused: {self.would_be_refused}"

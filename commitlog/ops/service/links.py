@@ -15,6 +15,7 @@ from pathlib import Path
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
 from commitlog.ops.service.notes import folder_of, leave_word
 from commitlog.ops.service.supervisor import LINK, Service
@@ -165,8 +166,9 @@ class LinkHealth:
             else "not asked"
         )
         return (
-            f"{done.source} to {done.target}{aged}: at snapshot {done.snapshot_id}, {behind}; {done.brought:,} snapshots with "
-            f"{done.row_changes:,} row changes and {done.files:,} files since it began"
+            f"{done.source} to {done.target}{aged}: at snapshot {done.snapshot_id}, {behind}; "
+            f"{counted(done.brought, 'snapshot')} with "
+            f"{counted(done.row_changes, 'row change')} and {counted(done.files, 'file')} since it began"
         )
 
 

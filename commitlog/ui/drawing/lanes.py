@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from commitlog.catalog.history import HistoryEntry
-from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.definitions import counted, quoted
 
 _TOP = 12
 
@@ -93,7 +93,7 @@ def draw_lanes(entries: Sequence[HistoryEntry], shape: LaneShape = WIDE) -> Lane
     axis_y = _TOP + shape.lane_height * len(drawn) + 8
     every = max(1, -(-len(stops) // shape.labels_max))
     labels = tuple((x[stop], str(stop)) for stop in stops[::-1][::every][::-1])
-    told = f"{len(drawn)} transactions, of which {sum(not each.is_committed for each in lanes)} were refused"
+    told = f"{counted(len(drawn), 'transaction')}, {sum(not each.is_committed for each in lanes)} refused"
     return LaneDrawing(shape, axis_y + 28, axis_y, lanes, labels, told)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from commitlog.catalog.history import HistoryEntry
+from commitlog.domain.model.definitions import counted
 
 WIDTH, HALF_HEIGHT = 480, 56
 STRETCHES = 40
@@ -53,9 +54,8 @@ def draw_times(entries: Sequence[HistoryEntry]) -> TimesDrawing | None:
         Stretch(round(at * step, 1), up, down, _height(up, highest), _height(down, highest))
         for at, (up, down) in enumerate(zip(committed, refused, strict=True))
     )
-    told = (
-        f"{sum(committed)} commits and {sum(refused)} refusals between {begin:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M}"
-    )
+    made = f"{counted(sum(committed), 'commit')} and {counted(sum(refused), 'refusal')}"
+    told = f"{made} between {begin:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M}"
     return TimesDrawing(WIDTH, 2 * HALF_HEIGHT + 2, HALF_HEIGHT + 1, step - _GAP, stretches, begin, end, told)
 
 
