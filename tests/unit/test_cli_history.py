@@ -100,6 +100,15 @@ def test_tail_when_filtered_then_only_those(cli: CliLog) -> None:
     assert "give one of them" in cli.run("tail", "--after", "1", "--since", "1h", code=2).stderr
 
 
+def test_tail_when_no_table_has_ever_had_the_name_then_says_so_and_goes_on(cli: CliLog) -> None:
+    with cli.log.transaction() as tx:
+        tx.create_table("trips", {"id": "int64"})
+    done = cli.run("tail", "--no-follow", "--table", "trip")
+    assert (done.stdout, done.stderr) == ("", "there is no table main.trip yet - did you mean main.trips?\n")
+    for known in ("trips", "t"):
+        assert cli.run("tail", "--no-follow", "--table", known).stderr == ""
+
+
 @pytest.mark.parametrize("command", ["log", "tail"])
 def test_since_when_it_is_no_moment_then_a_wrong_command_line(cli: CliLog, command: str) -> None:
     assert "'nope' is no moment: give one such as" in cli.run(command, "--since", "nope", code=2).stderr

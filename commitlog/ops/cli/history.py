@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from textwrap import fill
 from typing import Any, TypeVar
@@ -11,12 +12,15 @@ from typing import Any, TypeVar
 import click
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter
+from commitlog.catalog.snapshot_diff import Named
 from commitlog.client import CommitLog
 from commitlog.client.access.history_entries import entry_of, is_asked
 from commitlog.client.outcomes.describing import describe_entry, describe_outcome, one_line
 from commitlog.client.outcomes.graph import GraphRow, graph_rows
+from commitlog.client.tables.names import parse_table_name
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
+from commitlog.errors import CommitLogError
 from commitlog.ops.cli.ages import read_moment
 from commitlog.ops.cli.options import COLOURS, json_option, print_json, reading_log, settings_options, shown_width
 from commitlog.ops.cli.outcomes import entry_to_json, shown_outcome
@@ -176,6 +180,8 @@ def tail_command(
         if since is not None:
             start = log.seq_before(since)
         tables = None if table is None else [table]
+        if table is not None:
+            _tell_if_unknown(log, table)
         outcomes = log.subscribe(start, follow=not no_follow, tables=tables, missing_ok=True)
         for outcome in outcomes:
             entry = entry_of(outcome)
@@ -185,3 +191,16 @@ def tail_command(
                 print_json(shown_outcome(outcome))
             else:
                 click.echo(entry_lines(entry, describe_outcome(outcome)))
+
+
+def _tell_if_unknown(log: CommitLog, table: str) -> None:
+    """Say that no outcome was ever about a table: it may be created yet, or it is a mistake. Without the catalog nothing is
+    known of it, and nothing is said."""
+    name = parse_table_name(table)
+    with suppress(CommitLogError):
+        contents = log.contents()
+        newest = contents.snapshots(limit=1)[0].snapshot_id
+        asked = HistoryFilter(limit=1, table=Named(name.schema, name.name))
+        if not contents.history(asked) and contents.table_at(name.schema, name.name, newest) is None:
+            meant = log.missing_table(name, newest).meant
+            click.echo(f"there is no table {name} yet{f' - {meant}' if meant else ''}", err=True)
