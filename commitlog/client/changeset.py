@@ -34,6 +34,7 @@ from commitlog.client.tables.schemas import Columns, columns_from
 from commitlog.client.tables.views import checked_view
 from commitlog.client.writing.rows import RowData, rows_or_files
 from commitlog.domain import model as m
+from commitlog.domain.model.types import fold
 from commitlog.domain.model.values import row_positions
 from commitlog.errors import InvalidChangeError, InvalidRequestError
 
@@ -110,8 +111,14 @@ class Changeset(TablesInSight):
 
     def rename_table(self, table: str, new_name: str) -> None:
         """Rename a table within its schema; ``new_name`` is the name alone."""
-        name = parse_table_name(table)
-        self._add(m.RenameTable(*name, checked_text("new_name", new_name)))
+        name, new_name = parse_table_name(table), checked_text("new_name", new_name)
+        prefix = f"{name.schema}."
+        if fold(new_name).startswith(fold(prefix)):
+            alone = new_name[len(prefix) :]
+            raise InvalidRequestError(
+                f"new_name is the name alone, {alone!r}, not {new_name!r}: a table stays in its schema"
+            )
+        self._add(m.RenameTable(*name, new_name))
 
     def alter(self, table: str) -> TableAlteration:
         """Alter a table by the steps that are called on the result; together they are one change."""

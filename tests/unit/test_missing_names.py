@@ -69,6 +69,24 @@ def test_table_when_it_came_after_the_snapshot_then_says_so(log: InMemoryCommitL
             log.table("taxi.trips").scan(snapshot=at)
 
 
+def test_append_when_neither_table_nor_schema_is_there_then_says_how_each_is_made(log: InMemoryCommitLog) -> None:
+    with pytest.raises(TableNotFoundError, match=r"no schema taix .*create=True.*tx\.create_schema"):
+        log.append("taix.trips", ROWS)
+
+
+def test_rename_when_the_new_name_has_the_schema_too_then_says_that_it_is_the_name_alone(
+    log: InMemoryCommitLog,
+) -> None:
+    with (
+        pytest.raises(InvalidRequestError, match=r"the name alone, 'rides', not 'Taxi\.rides'"),
+        log.transaction() as tx,
+    ):
+        tx.rename_table("taxi.trips", "Taxi.rides")
+    with log.transaction() as tx:
+        tx.rename_table("taxi.trips", "rides.of.taxis")
+    assert log.tables() == ['taxi."rides.of.taxis"']
+
+
 def test_append_when_its_schema_is_not_there_then_says_which_are(log: InMemoryCommitLog, tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "rows.parquet")
     for given in ({"data": ROWS}, {"files": [tmp_path / "rows.parquet"]}):

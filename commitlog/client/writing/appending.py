@@ -85,7 +85,10 @@ class RowAppend:
             return transaction.shape_of(self._name)
         except TableNotFoundError as error:
             if not self._create:
-                remedy = "append(..., create=True) creates it for the rows, tx.create_table(...) with other columns"
+                remedy = (
+                    "append(..., create=True) creates the table for the rows, tx.create_table(...) with other "
+                    "columns, and tx.create_schema(...) a schema"
+                )
                 raise TableNotFoundError(
                     error.table, snapshot_id=error.snapshot_id, remedy=remedy, meant=error.meant
                 ) from None

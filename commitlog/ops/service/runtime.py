@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commitlog.config import Settings, without_password
+from commitlog.domain.model.definitions import counted
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import (
@@ -121,7 +122,7 @@ class RuntimeStatus:
         if self.gateway is not None:
             yield f"gateway    {self.gateway} (`commitlog duckdb`)"
         for service in self.services:
-            yield f"service    {service['name']}: pid {service['pid']}, started {service['starts']} time(s)"
+            yield f"service    {service['name']}: pid {service['pid']}, started {counted(service['starts'], 'time')}"
         if not self.running and (self.kafka_answers or self.postgres_answers):
             yield "servers of a killed run are left; `commitlog up` goes on from there, `commitlog down` stops them"
 
