@@ -93,7 +93,9 @@ class Bounds:
         """Take note of a new file's path."""
         if path in self._named:
             raise InvalidChangeError(
-                InvalidCode.PATH_GIVEN_TWICE, f"file {quoted(path)} is given twice in this changeset"
+                InvalidCode.PATH_GIVEN_TWICE,
+                f"file {quoted(path)} is given twice in this changeset: each needs a path of its own, also those of several "
+                "tables",
             )
         self._named[path] = None
 
