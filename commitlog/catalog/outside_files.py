@@ -4,8 +4,8 @@ deletes by position there are."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
-from typing import Any, LiteralString
+from collections.abc import Sequence, Set
+from typing import LiteralString, NamedTuple
 
 from psycopg import sql
 
@@ -20,13 +20,10 @@ _DELETES_TABLES: LiteralString = """
     AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'ducklake_data_file'::regclass)"""
 _HOLDS = sql.SQL("SELECT {} WHERE EXISTS (SELECT 1 FROM {})")
 _COUNT_ROWS = sql.SQL("""
-    SELECT {table_id}, count(*) FROM {name}
+    SELECT {table_id}, count(*), max(begin_snapshot) FROM {name}
     WHERE begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})""")
-_NEWEST_ROW = sql.SQL("""
-    SELECT {table_id}, max(begin_snapshot) FROM {name}
-    WHERE begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at}) HAVING count(*) > 0""")
 _COUNT_DELETES = sql.SQL("""
-    SELECT {table_id}, count(*) FROM {name} d JOIN ducklake_data_file f ON f.data_file_id = d.file_id
+    SELECT {table_id}, count(*), max(d.begin_snapshot) FROM {name} d JOIN ducklake_data_file f ON f.data_file_id = d.file_id
     WHERE d.begin_snapshot <= {at} AND f.begin_snapshot <= {at} AND (f.end_snapshot IS NULL OR f.end_snapshot > {at})""")
 
 
@@ -51,42 +48,43 @@ def columns_with_rows(conn: Connection, table_id: int) -> dict[str, dict[str, in
     return tables
 
 
+class Outside(NamedTuple):
+    """How many there are, and the snapshot that made the newest of them."""
+
+    rows: int
+    newest: int
+
+
 def rows_outside_files(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, int]:
     """By id of a table, how many of its rows are in no file at a snapshot; in the caller's SQL transaction.
 
     among: of which tables; None is all.
     """
-    return _counts(conn, _COUNT_ROWS, conn.execute(_ROWS_TABLES).fetchall(), at, among)
+    return {table_id: found.rows for table_id, found in newest_outside_files(conn, at, among).items()}
 
 
-def newest_outside_files(conn: Connection, at: int, among: Set[int]) -> dict[int, int]:
-    """By id of one of these tables, the snapshot that made the newest of those rows; likewise."""
-    found: dict[int, int] = {}
-    for table_id, snapshot_id in _looks(conn, _NEWEST_ROW, conn.execute(_ROWS_TABLES).fetchall(), at, among):
-        found[table_id] = max(found.get(table_id, -1), snapshot_id)
-    return found
+def newest_outside_files(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, Outside]:
+    """The same of the tables that have such rows, with the newest of them."""
+    return _looked_at(conn, _COUNT_ROWS, conn.execute(_ROWS_TABLES).fetchall(), at, among)
 
 
 def deletes_by_position(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, int]:
     """By id of a table, how many rows of its files are deleted without a delete file at a snapshot; likewise."""
-    return _counts(conn, _COUNT_DELETES, conn.execute(_DELETES_TABLES).fetchall(), at, among)
+    found = _looked_at(conn, _COUNT_DELETES, conn.execute(_DELETES_TABLES).fetchall(), at, among)
+    return {table_id: each.rows for table_id, each in found.items()}
 
 
-def _counts(
-    conn: Connection, count: sql.SQL, tables: Sequence[tuple[int, str]], at: int, among: Set[int] | None
-) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for table_id, number in _looks(conn, count, tables, at, among):
-        found[table_id] = found.get(table_id, 0) + int(number)
-    return found
-
-
-def _looks(
+def _looked_at(
     conn: Connection, look: sql.SQL, tables: Sequence[tuple[int, str]], at: int, among: Set[int] | None
-) -> Iterator[tuple[Any, ...]]:
+) -> dict[int, Outside]:
+    found: dict[int, Outside] = {}
     looks = (
         look.format(table_id=table_id, name=sql.Identifier(name), at=at)
         for table_id, name in tables
         if among is None or table_id in among
     )
-    return looked_at(conn, looks)
+    for table_id, count, newest in looked_at(conn, looks):
+        if count:
+            before = found.get(table_id, Outside(0, newest))
+            found[table_id] = Outside(before.rows + count, max(before.newest, newest))
+    return found

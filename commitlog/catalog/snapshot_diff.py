@@ -9,7 +9,7 @@ from typing import Any, LiteralString, NamedTuple
 from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
-from commitlog.catalog.outside_files import deletes_by_position, newest_outside_files, rows_outside_files
+from commitlog.catalog.outside_files import deletes_by_position, newest_outside_files
 from commitlog.catalog.queries import Catalog
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
@@ -197,14 +197,18 @@ def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]
     for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))
     gone: dict[int, int] = dict(conn.execute(_DELETED, here).fetchall())
-    outside, deleted = rows_outside_files(conn, at, among), deletes_by_position(conn, at, among)
-    newest = newest_outside_files(conn, at, among)
+    outside, deleted = newest_outside_files(conn, at, among), deletes_by_position(conn, at, among)
     found: dict[int, TableShape] = {}
     for table, schema, name in conn.execute(_TABLES, here).fetchall():
         own = files.get(table, [])
-        rows = sum(count for _, count in own) - gone.get(table, 0) - deleted.get(table, 0) + outside.get(table, 0)
+        beside = outside.get(table)
+        rows = sum(count for _, count in own) - gone.get(table, 0) - deleted.get(table, 0)
         named = Named(schemas[schema].name, name)
         found[table] = TableShape(
-            named, columns.get(table, {}), frozenset(file for file, _ in own), rows, newest.get(table)
+            named,
+            columns.get(table, {}),
+            frozenset(file for file, _ in own),
+            rows if beside is None else rows + beside.rows,
+            None if beside is None else beside.newest,
         )
     return found

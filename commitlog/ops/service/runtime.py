@@ -122,7 +122,7 @@ class RuntimeStatus:
         if self.gateway is not None:
             yield f"gateway    {self.gateway} (`commitlog duckdb`)"
         for service in self.services:
-            yield f"service    {service['name']}: pid {service['pid']}, started {counted(service['starts'], 'time')}"
+            yield f"service    {service['name']}: pid {service['pid']}, started {counted(int(str(service['starts'])), 'time')}"
         if not self.running and (self.kafka_answers or self.postgres_answers):
             yield "servers of a killed run are left; `commitlog up` goes on from there, `commitlog down` stops them"
 
