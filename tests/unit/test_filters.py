@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from commitlog.client.reading import file_rows
 from commitlog.client.reading.matching import Condition
 from commitlog.client.tables.arrow_schemas import arrow_type
 from commitlog.client.tables.filters import Excluded, conditions, predicates
@@ -18,6 +21,7 @@ from commitlog.domain.model import FilterOp, Predicate
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import InvalidRequestError
+from commitlog.testing import InMemoryCommitLog
 
 
 @pytest.mark.parametrize(
@@ -158,3 +162,47 @@ def test_condition_when_it_is_asked_of_many_files_then_its_values_are_made_once(
     first = condition.on(pc.field("x"))
     monkeypatch.setattr(Condition, "_scalar", None)
     assert condition.on(pc.field("x")).equals(first)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_scan_when_floats_are_filtered_then_the_same_rows_as_one_by_one_and_not_every_row_group_is_read(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nan, inf = float("nan"), float("inf")
+    groups = [
+        [1.0, nan, 1.0], [nan, nan, nan], [None, None, 2.0], [None, None, None], [0.0, -0.0, nan], [-0.0, -0.0, -0.0],
+        [5.5, 6.5, nan], [-inf, inf, 0.5], [7.5, 7.5, 7.5],
+    ]  # fmt: skip
+    values = [each for group in groups for each in group]
+    rows = pa.table(
+        {"id": range(len(values)), "x": pa.array(values, pa.float64() if kind == "float64" else pa.float32())}
+    )
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=3)
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    log.append("main.t", files=[tmp_path / "rows.parquet"], create=True)
+    read, shaped = [], file_rows._Sources.shaped
+
+    def counted(sources: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+        read.append(batch.num_rows)
+        return shaped(sources, batch)
+
+    monkeypatch.setattr(file_rows._Sources, "shaped", counted)
+    column = Column(1, "x", parse_type(kind))
+    asked = [
+        *(
+            ("x", op, value)
+            for op in ("=", "!=", "<", "<=", ">", ">=")
+            for value in (0.0, 1.0, 5.5, 7.5, inf, -inf, nan)
+        ),
+        *(("x", "between", span) for span in ([0, 1], [5.5, 6.4], [1.0, nan], [nan, nan])),
+        *(("x", "in", some) for some in ([1.0, 9.0], [-0.0], [nan, 7.5], [*map(float, range(40))])),
+        ("x", "is_null"),
+        ("x", "is_not_null"),
+    ]
+    for each in asked:
+        [condition] = conditions([each])
+        expected = rows.filter(Condition(condition, column).on(pc.field("x")))["id"].to_pylist()
+        assert log.table("main.t").scan(where=[each]).to_arrow()["id"].to_pylist() == expected, each
+    read.clear()
+    assert log.table("main.t").scan(where="x between 5.6 and 7.0").to_arrow()["id"].to_pylist() == [19]
+    assert sum(read) <= 6 + 3, "of the groups of 5.5 and of infinity"

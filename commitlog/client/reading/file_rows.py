@@ -159,9 +159,9 @@ class _Sources:
             c.column_id: None if (at := place(c)) is None else fields[at] for c in every
         }
         self._rest = [each for each in conditions if not self._is_filtered(each.column)]
-        self.filter = all_of(
-            [each.on(self._value(each.column)) for each in conditions if self._is_filtered(each.column)]
-        )
+        # Floats are filtered again: until then row groups are left out, and NaN may still be there.
+        told = [each for each in conditions if self._is_ready(each.column) and not each.may_take_nan()]
+        self.filter = all_of([each.on(self._value(each.column)) for each in told])
         late = {each.column.column_id for each in self._rest} - {column.column_id for column in columns}
         self._read = [*columns, *(column for column in hidden if column.column_id in late)]
         self.projection = {str(at): self._value(column) for at, column in enumerate(self._read)}
@@ -178,7 +178,7 @@ class _Sources:
         return pa.RecordBatch.from_arrays(arrays[: len(self.columns)], schema=self.schema)
 
     def _is_filtered(self, column: Column) -> bool:
-        """Whether Arrow's scan itself filters the column's values. Not floats: the bounds of a row group leave NaN out, and
+        """Whether Arrow's scan alone filters the column's values. Not floats: the bounds of a row group leave NaN out, and
         where they are one value Arrow takes all of the group for that."""
         return column.type.name not in FLOATS and self._is_ready(column)
 

@@ -72,6 +72,14 @@ class Condition:
                 return [each for each in values if BIGINT_MIN <= each <= BIGINT_MAX]
         return []
 
+    def may_take_nan(self) -> bool:
+        """Whether a NaN may match: the bounds of a row group leave it out."""
+        if self.column.type.name not in FLOATS or self._op is FilterOp.IS_NULL:
+            return False
+        if self._op not in (FilterOp.EQ, FilterOp.IN, FilterOp.LT, FilterOp.LE, FilterOp.BETWEEN):
+            return True
+        return any(isinstance(each, float) and math.isnan(each) for each in self._values)
+
     def on(self, field: Expression) -> Expression:
         """The condition on what ``field`` has for the column; where that is NULL it is not true."""
         values = self._values
