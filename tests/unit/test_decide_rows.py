@@ -582,6 +582,14 @@ def test_rows_that_meet_then_the_text_says_what_the_committed_side_did(
     assert text in str(log.refused("CONFLICT", proposed, base=base).detail)
 
 
+def test_a_row_without_a_column_that_may_not_be_null_then_the_text_says_that_rows_are_given_whole(
+    log: DecidedLog,
+) -> None:
+    refused = log.refused("INVALID", change("UPDATE_ROW", "k", key={"id": 1}, row={"v": "z"}))
+    assert "column id of table k may not be NULL, and the row does not give it" in str(refused.detail)
+    assert str(log.refused("INVALID", insert(id=None)).detail).endswith("may not be NULL")
+
+
 def test_a_unique_value_of_several_columns_then_the_text_names_them() -> None:
     log = DecidedLog()
     log.commit(keyed_table("k", "id int64, v varchar, w varchar", unique=[["v", "w"]]))

@@ -68,9 +68,12 @@ def complete_row(
         if column.name not in given and default is not None:
             value = default_in_row(column.type, default)
         if value is None and not column.nullable:
+            lacks = (
+                "" if column.name in given else ", and the row does not give it: a row is given with all its columns"
+            )
             raise InvalidChangeError(
                 InvalidCode.NULL_NOT_ALLOWED,
-                f"column {quoted(column.name)} of table {quoted(table.name)} may not be NULL",
+                f"column {quoted(column.name)} of table {quoted(table.name)} may not be NULL{lacks}",
             )
         try:
             if column.name in given:

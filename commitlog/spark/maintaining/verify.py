@@ -31,6 +31,7 @@ from commitlog.domain.again.verifying import (
     touched,
 )
 from commitlog.domain.model import Genesis
+from commitlog.domain.model.definitions import counted
 from commitlog.log.chain import hash_after_takeover
 from commitlog.log.codec import OutcomeRecord, decode_record, decode_statistics, hash_record
 from commitlog.spark.connection import catalog_of, connect, wait_for_seq
@@ -75,8 +76,8 @@ class VerifyReport:
     def __str__(self) -> str:
         verdicts = ", ".join(f"{count:,} {verdict.lower()}" for verdict, count in sorted(self.verdicts.items()))
         lines = [
-            f"{self.outcomes:,} outcomes ({verdicts}), {self.judged:,} decided again in {self.shares} shares, "
-            f"{self.tables:,} tables",
+            f"{counted(self.outcomes, 'outcome')} ({verdicts}), {self.judged:,} decided again in "
+            f"{counted(self.shares, 'share')}, {counted(self.tables, 'table')}",
             f"chain of hashes up to outcome {self.head_seq}: {self.head_hash.hex()[:16]}",
         ]
         lines += [f"WRONG outcome {seq}: {what}" for seq, what in self.findings[:FINDINGS_MAX]]
@@ -316,9 +317,9 @@ def _compare_catalog(log: CommitLog, report: VerifyReport, totals: Sequence[Tabl
         applied = catalog.applied()
         yield f"is at outcome {None if applied is None else applied.seq}, the log at {report.head_seq}: is a projector running?"
         return
-    counted = count_outcomes(catalog, report.head_seq)
-    if counted != report.verdicts:
-        yield f"holds the outcomes {counted}, the log {report.verdicts}"
+    held = count_outcomes(catalog, report.head_seq)
+    if held != report.verdicts:
+        yield f"holds the outcomes {held}, the log {report.verdicts}"
     head = report.verdicts.get("COMMITTED", 0)
     tables = census(catalog, head)
     for table in totals:
