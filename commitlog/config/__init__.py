@@ -44,6 +44,7 @@ from commitlog.config.sources import (
 )
 from commitlog.config.sources import PORTS_FILE as PORTS_FILE
 from commitlog.config.sources import RUN_FILE as RUN_FILE
+from commitlog.config.sources import SUPERVISED as SUPERVISED
 from commitlog.config.sources import default_values as default_values
 from commitlog.config.sources import variable_of as variable_of
 from commitlog.config.values import READERS, option_text
@@ -264,6 +265,11 @@ def traces_exporters() -> tuple[str, ...]:
     """Where spans go, by the variable that OpenTelemetry's own libraries take; nowhere unless it is set."""
     given = os.environ.get("OTEL_TRACES_EXPORTER", "").split(",")
     return tuple(name for each in given if (name := each.strip()) not in ("", "none"))
+
+
+def is_supervised() -> bool:
+    """Whether a supervisor runs this process, which is to end with it."""
+    return SUPERVISED in os.environ
 
 
 def wants_no_colour() -> bool:

@@ -139,7 +139,7 @@ def service(settings: Settings, folder: Path) -> Iterator[Member]:
         children = psutil.Process(member.pid).children()
         member.kill()
         for child in children:
-            child.kill()
+            child.wait(DEADLINE_S)
 
 
 def test_serve_when_run_twice_then_the_fenced_one_stands_by_and_alone_it_is_active_again(
@@ -164,6 +164,19 @@ def test_serve_when_run_twice_then_the_fenced_one_stands_by_and_alone_it_is_acti
             assert answered()
         wait_until(lambda: left.phase is Phase.SERVING, "the fenced one to be active again")
         assert answered()
+
+
+def test_serve_when_it_is_killed_then_nothing_of_it_is_left_to_be_in_the_way_of_the_next(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with served(settings, tmp_path / "killed.log") as process:
+        left = children_of(process)
+        process.kill()
+        for child in left.values():
+            child.wait(DEADLINE_S)
+    with served(settings, tmp_path / "next.log") as process:
+        wait_until(lambda: is_ready(settings), "serve to say that all of it is ready")
+        assert "another projector writes the catalog" not in (tmp_path / "next.log").read_text()
 
 
 def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(settings: Settings, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from commitlog.ops.service import supervisor as supervisor_module
@@ -19,6 +20,33 @@ from commitlog.ops.service.supervisor import Service, Supervisor
 PYTHON = (sys.executable, "-S", "-c")
 STAYS = ("import time; print('stays', flush=True); time.sleep(3600)",)
 STUBBORN = ("import signal, time; signal.signal(15, signal.SIG_IGN); print('stays', flush=True); time.sleep(3600)",)
+
+SUPERVISOR = """
+import os, sys, time
+from commitlog.ops.service.supervisor import Service, Supervisor
+
+supervisor = Supervisor([Service("service", (sys.argv[1],), program=(sys.executable, "-c"))], os.environ)
+while True:
+    supervisor.check()
+    time.sleep(0.01)
+"""
+ENDS = """
+import os
+from commitlog.ops.service.keep_trying import stopped_by_signal
+
+with stopped_by_signal() as stop:
+    print(os.getpid(), flush=True)
+    stop.wait()
+"""
+HEARS_NOTHING = """
+import os, signal, time
+from commitlog.ops.service.keep_trying import stopped_by_signal
+
+with stopped_by_signal():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    print(os.getpid(), flush=True)
+    time.sleep(3600)
+"""
 
 
 @contextmanager
@@ -150,3 +178,13 @@ def test_supervisor_when_it_starts_a_service_then_its_threads_share_memory_unles
     finally:
         supervisor.stop()
     assert log_file.read_text() == f"{told}\n"
+
+
+@pytest.mark.parametrize("service", [ENDS, HEARS_NOTHING], ids=["that-hears", "that-hears-nothing"])
+def test_supervisor_when_it_is_killed_then_its_services_end_too(service: str) -> None:
+    command = [sys.executable, "-c", SUPERVISOR, service]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        left = psutil.Process(int(supervisor.stdout.readline()))
+        supervisor.kill()
+    left.wait(60)

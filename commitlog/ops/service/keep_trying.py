@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self, TypeVar
 
-from commitlog.config import Settings
+from commitlog.config import Settings, is_supervised
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
@@ -19,12 +20,13 @@ from commitlog.errors import (
     RegistryUnavailableError,
 )
 from commitlog.ops.service.notes import Notes
-from commitlog.ops.service.supervisor import STEADY_AFTER_S
+from commitlog.ops.service.supervisor import STEADY_AFTER_S, STOP_TIMEOUT_S
 
 T = TypeVar("T")
 PAUSE_S_MIN = 0.2
 PAUSE_S_MAX = 5.0
 SAID_EVERY_S = 60.0
+_STDIN = 0
 
 _logger = logging.getLogger("commitlog")
 
@@ -114,14 +116,25 @@ class Kept:
 
 @contextmanager
 def stopped_by_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C, SIGTERM and the end of the terminal set. In the main thread only."""
+    """An event that Ctrl-C, SIGTERM, the end of the terminal and that of a supervisor set. In the main thread only."""
     stop = threading.Event()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
+    if is_supervised():
+        threading.Thread(target=_end_with_supervisor, name="supervised", daemon=True).start()
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end_with_supervisor() -> None:
+    """As a supervisor stops a service, once that is not there any more."""
+    while os.read(_STDIN, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(STOP_TIMEOUT_S)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -2,6 +2,10 @@
 
 One loop without threads, which its owner turns: `check` looks at every process. It knows nothing of what a service does,
 except that some exit codes ask for other arguments from then on (a fenced sequencer comes back as a standby).
+
+A service's standard input is a pipe into which nobody writes. The system closes its other end with this process, also where
+that is killed, and the service then ends by itself (`keep_trying.stopped_by_signal`). One that lived on would be nobody's: what
+is started next would find its ports taken, and its projector, perhaps of an older version, would write the catalog for ever.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from commitlog.config import SUPERVISED
 from commitlog.log.sequencer import EXIT_FENCED
 
 POLL_S = 0.1
@@ -155,7 +160,8 @@ class Supervisor:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._runs = [_Run(service, service.arguments) for service in services]
-        self._environment = {**_MEMORY, **environment}
+        self._environment = {**_MEMORY, **environment, SUPERVISED: "1"}
+        self._lifeline: tuple[int, int] | None = None
         self._logs_dir = logs_dir
         self._other_logs = other_logs
         self._rotate_at = 0.0
@@ -197,6 +203,9 @@ class Supervisor:
                 process.wait()
         for run in self._runs:
             run.process = None
+        for end in self._lifeline or ():
+            os.close(end)
+        self._lifeline = None
 
     def described(self) -> list[Supervised]:
         """Each service; any thread may ask."""
@@ -207,8 +216,10 @@ class Supervisor:
 
     def _start(self, run: _Run) -> None:
         command = run.service.command(run.arguments)
+        if self._lifeline is None:
+            self._lifeline = os.pipe()
         with self._log_of(run.service.name) as output:
-            run.process = _started(command, self._environment, output)
+            run.process = _started(command, self._environment, self._lifeline[0], output)
         run.starts += 1
         run.started_at = time.monotonic()
         _logger.info("%s started (pid %d)", run.service.name, run.process.pid)
@@ -243,10 +254,12 @@ def rotate(log_file: Path) -> None:
         _logger.warning("%s stays as long as it is: %s", log_file, error)
 
 
-def _started(command: Sequence[str], environment: Mapping[str, str], output: int | None) -> subprocess.Popen[bytes]:
+def _started(
+    command: Sequence[str], environment: Mapping[str, str], lifeline: int, output: int | None
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
-        stdin=subprocess.DEVNULL,
+        stdin=lifeline,
         stdout=output,
         stderr=None if output is None else subprocess.STDOUT,
         env=environment,
