@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -133,6 +134,13 @@ class EmbeddedHome:
                 "`commitlog up` starts it where it is now, or an empty one"
             )
 
+    def leave(self) -> None:
+        """Nobody is told of the servers any more: they are going to be stopped."""
+        # A disk that takes nothing any more keeps nobody from being stopped.
+        with suppress(OSError):
+            if self._lock.is_kept:
+                (self._wanted.home / RUN_FILE).unlink(missing_ok=True)
+
     def stop(self) -> None:
         """Stops both servers and gives the home up; not running is fine."""
         is_kept = self._lock.is_kept
@@ -144,8 +152,7 @@ class EmbeddedHome:
                 stopped.result()
         for revival in self._revivals:
             revival.settle()
-        if is_kept:
-            (self._wanted.home / RUN_FILE).unlink(missing_ok=True)
+        self.leave()
         self._lock.release()
 
 

@@ -14,9 +14,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import psycopg
@@ -33,6 +35,7 @@ from commitlog.local.home import SERVICE_MARKER, stop_orphans, write_run_file
 from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port
 from commitlog.ops.service import runtime
 from commitlog.ops.service.runtime import RuntimeStatus, down, status, up
+from commitlog.ops.service.supervisor import Service
 
 StartUp = Callable[..., subprocess.Popen[bytes]]
 DEADLINE_S = 90.0
@@ -394,17 +397,53 @@ def test_up_when_detached_while_another_one_is_starting_then_returns_when_that_i
     try:
         assert up(home, detach=True, say=becomes_ready).pid == os.getpid()
         assert said[:2] == [
-            "another `up` is starting it; waiting until all is started",
+            "another `up` or `down` is at work here; waiting until it is done",
             "already running; nothing was started",
         ]
         (home.home / RUN_FILE).unlink()
         with pytest.raises(LocalRuntimeError, match=f"runs the log {home.log}, and a home runs one"):
             up(replace(home, log="another"), detach=True, say=becomes_ready)
         write_run_file(with_servers(home), {"pid": os.getpid() + 1})
-        with pytest.raises(LocalRuntimeError, match="nothing runs: `commitlog up --detach` starts it"):
-            up(home, detach=True, say=ends)
+        running = up(home, detach=True, detached_command=[sys.executable, "-c", UP], say=ends)
+        assert running.pid not in (None, os.getpid())
     finally:
         other.release()
+
+
+def test_up_when_another_one_is_being_stopped_then_waits_for_that_and_starts(
+    home: Settings, start_up: StartUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignores = 'Service("steady", ("import signal; signal.signal(15, signal.SIG_IGN); " + wait[0],)'
+    monkeypatch.setitem(globals(), "UP", UP.replace('Service("steady", wait', ignores))
+    process = start_up()
+    pids = service_pids(home)
+    process.send_signal(signal.SIGTERM)
+    wait_until(lambda: not is_alive(pids["fenced"]), "it to stop the first of its services")
+
+    running = up(home, detach=True, detached_command=[sys.executable, "-c", UP], say=lambda line: None)
+
+    assert running.running
+    assert process.wait(DEADLINE_S) == 0
+    assert status(home).pid == running.pid
+
+
+def test_up_when_somebody_only_looks_at_the_lock_or_stops_what_was_left_then_waits_until_it_is_free(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, said = DirectoryLock(home.home), list[str]()
+    assert lock.acquire()
+    lock.release()
+    held = contextlib.ExitStack()
+    assert held.enter_context(lock.borrowed())
+
+    def stops(settings: Settings) -> Sequence[Service]:
+        raise KeyboardInterrupt
+
+    waits = SimpleNamespace(sleep=lambda seconds: held.close(), monotonic=time.monotonic)
+    monkeypatch.setattr(runtime, "time", waits)
+    with held:
+        up(home, service_factory=stops, say=said.append)
+    assert (said[0], said[-1]) == (f"starting Kafka and PostgreSQL in {home.home}", "stopped")
 
 
 def test_up_when_detached_and_interrupted_while_it_starts_then_says_that_it_goes_on(home: Settings) -> None:

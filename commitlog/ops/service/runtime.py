@@ -151,18 +151,21 @@ def up(
     """
     say = _heard_or_not(say)
     running = status(settings)
+    if running.running and not _is_ready(settings.home, running.pid):
+        say("another `up` or `down` is at work here; waiting until it is done")
+        running = _settled(settings)
     if running.running:
         _check_log(settings, running)
-        if detach and not _is_ready(settings.home, running.pid):
-            say("another `up` is starting it; waiting until all is started")
-            running = _started_by_another(settings)
         return _said(running, "already running; nothing was started", say)
     _say_what_is_not_used(settings, say)
     if detach:
         return _up_detached(settings, detached_command or (*COMMITLOG, "up"), say)
     home = EmbeddedHome(settings, progress=say)
-    if not home.acquire():
-        return _said(status(settings), "another `up` or `down` is at work here; nothing was started", say)
+    while not home.acquire():
+        # Nobody has it who only looks, or stops what was left.
+        if runner_pid(settings.home) is not None:
+            return _said(status(settings), "another `up` is at work here; nothing was started", say)
+        time.sleep(POLL_S)
     with _stopped_by_signal():
         try:
             _serve(home, settings, service_factory, say)
@@ -281,6 +284,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
                     _tell(settings, supervisor)
                     changed.clear()
     finally:
+        home.leave()
         supervisor.stop()
 
 
@@ -327,7 +331,10 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
                     running = status(settings)
                     if child.returncode == 0 and running.running:
                         # Another `up` was faster, which it has said.
-                        return _started_by_another(settings)
+                        running = _settled(settings)
+                        _check_log(settings, running)
+                        if running.running:
+                            return running
                     raise LocalRuntimeError(
                         f"it could not be started in the background; all that it said is in {log_file}"
                     )
@@ -351,29 +358,22 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
 
 
 def _is_ready(home: Path, pid: int | None) -> bool:
-    """Whether the process that runs the home has started all."""
+    """Whether the process that runs the home has started all, and does not stop it."""
     return read_run_file(home).get("pid") == pid
 
 
-def _started_by_another(settings: Settings) -> RuntimeStatus:
-    """What runs, once the `up` that is at work in the home has started all.
+def _settled(settings: Settings) -> RuntimeStatus:
+    """What runs, once the `up` or `down` that is at work in the home has started all, or ended.
 
     Raises:
-        LocalRuntimeError: it has ended before, takes too long, or runs another log.
+        LocalRuntimeError: it takes too long.
     """
     deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
     while (pid := runner_pid(settings.home)) is not None and not _is_ready(settings.home, pid):
         if time.monotonic() > deadline:
             raise LocalRuntimeError("another `up` is not ready yet; wait, or stop it with `commitlog down`")
         time.sleep(POLL_S)
-    running = status(settings)
-    if not running.running:
-        raise LocalRuntimeError(
-            "another `up` or `down` was at work here and has ended, and nothing runs: `commitlog up --detach` starts it"
-        )
-    # As long as it was starting nobody knew of which log it is.
-    _check_log(settings, running)
-    return running
+    return status(settings)
 
 
 def _relay(text: str, say: Say) -> None:
