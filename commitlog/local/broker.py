@@ -101,6 +101,7 @@ class EmbeddedBroker(EmbeddedServer):
     ) -> None:
         super().__init__(directory, port=port, progress=progress)
         self._is_open = is_open
+        self._controller_port = 0
         self._access = BrokerAccess(self._directory)
         self._settings = settings or Settings.load()
 
@@ -133,7 +134,8 @@ class EmbeddedBroker(EmbeddedServer):
 
     def _write_configuration(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        listeners = self._access.listeners(self._port, free_port(), is_open=self._is_open)
+        self._controller_port = free_port()
+        listeners = self._access.listeners(*self._ports(), is_open=self._is_open)
         properties = _PROPERTIES.format(host=HOST, port=self._port, listeners=listeners, data=_DATA)
         write_private(self._directory / _CONFIGURATION, properties)
         (self._directory / _LOGGING).write_text(_LOG4J, encoding="utf-8")
@@ -185,6 +187,9 @@ class EmbeddedBroker(EmbeddedServer):
             f"-Dlog4j2.configurationFile={_LOGGING}",
             *("-cp", os.pathsep.join(str(jar) for jar in jars)),
         ]
+
+    def _ports(self) -> tuple[int, int]:
+        return self._port, self._controller_port
 
     def _output(self) -> Path:
         return self._directory / "broker.out"

@@ -122,9 +122,9 @@ def _can_listen(port: int) -> bool:
     return True
 
 
-def has_lost_port(pid: int | None, port: int) -> bool:
-    """Whether a server has ended since somebody else began to listen at its port after that was looked at."""
-    return pid is None and not _can_listen(port)
+def has_lost_port(pid: int | None, *ports: int) -> bool:
+    """Whether a server has ended since somebody else began to listen at one of its ports after that was looked at."""
+    return pid is None and not all(map(_can_listen, ports))
 
 
 def is_listening(port: int) -> bool:

@@ -90,7 +90,7 @@ class EmbeddedServer(ABC):
         try:
             self._wait_until_ready(self._process)
         except LocalRuntimeError:
-            if not has_lost_port(self.pid, self._port):
+            if not has_lost_port(self.pid, *self._ports()):
                 raise
             self._launch()
 
@@ -113,6 +113,10 @@ class EmbeddedServer(ABC):
                 "`commitlog down`, and `commitlog up` again, takes another port"
             )
         self._port = port
+
+    def _ports(self) -> tuple[int, ...]:
+        """Where it has to listen."""
+        return (self._port,)
 
     @abstractmethod
     def _begin(self) -> subprocess.Popen[bytes]:

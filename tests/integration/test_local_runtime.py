@@ -30,7 +30,7 @@ from log_running import wait_until
 from commitlog.catalog.guard import READER_ROLE
 from commitlog.config import RUN_FILE, Settings
 from commitlog.errors import LocalRuntimeError
-from commitlog.local import EmbeddedBroker, EmbeddedPostgres, server
+from commitlog.local import EmbeddedBroker, EmbeddedPostgres, broker, server
 from commitlog.local.home import SERVICE_MARKER, stop_orphans, write_run_file
 from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port
 from commitlog.ops.service import runtime
@@ -513,6 +513,20 @@ def test_server_when_its_port_is_taken_before_it_listens_then_takes_another(
         monkeypatch.setattr(server, "free_port", lambda *preferred: next(ports, None) or free_port(*preferred))
         with kind(servers_dir / f"late-{kind.__name__}") as late:
             assert late.port != taken.getsockname()[1]
+
+
+def test_broker_when_its_controllers_port_is_taken_before_it_listens_then_takes_another(
+    servers_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen(1)
+        # Once for Kafka's tool, which does not listen, and once for the broker.
+        ports = iter([taken.getsockname()[1]] * 2)
+        monkeypatch.setattr(broker, "free_port", lambda: next(ports, None) or free_port())
+        with EmbeddedBroker(servers_dir / "late-controller") as late:
+            assert late.pid is not None
+            assert next(ports, None) is None
 
 
 def test_server_when_it_has_ended_and_its_port_is_taken_then_comes_back_there_and_nowhere_else(
