@@ -59,15 +59,17 @@ def wanted_topics(log: str, partitions: int, proposal_bytes_max: int) -> dict[st
     }
 
 
-def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int) -> None:
+def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int, *, is_new: bool = False) -> None:
     """Creates those of the log's topics that are not there, and checks the others.
+
+    is_new: there is no such log yet, so that somebody else has made them.
 
     Raises:
         ConfigurationError: a topic is there with settings under which the log could lose or refuse something.
         LogUnavailableError: no broker has answered.
     """
     ensure_topics(settings, wanted_topics(settings.log, partitions, proposal_bytes_max))
-    check_topics(settings, partitions, proposal_bytes_max)
+    check_topics(settings, partitions, proposal_bytes_max, is_new=is_new)
 
 
 def ensure_topics(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, str]]]) -> None:
@@ -148,8 +150,10 @@ def partition_counts(settings: Settings) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in cluster_of(settings).topics.items()}
 
 
-def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 0) -> None:
+def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 0, *, is_new: bool = False) -> None:
     """Checks that the topics are there and set so that nothing is lost or refused.
+
+    is_new: as in `create_topics`.
 
     Raises:
         ConfigurationError: which topic, what is wrong with it, and what to do.
@@ -160,13 +164,24 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
     for name, (count, _) in wanted.items():
         if name not in existing:
             raise ConfigurationError(f"there is no topic {name}: `commitlog init` makes what is missing of a log")
+        if existing[name] != count and is_new:
+            raise ConfigurationError(
+                f"the topic {name} has {existing[name]} partitions, the log {settings.log}, which is not there yet, would have "
+                f"{count}: delete that topic, and `commitlog init` makes it{_or_so_many(settings, name, existing[name])}"
+            )
         if existing[name] != count:
             raise ConfigurationError(
                 f"the topic {name} has {counted(existing[name], 'partition')}, the log {settings.log} has {count}, which "
                 "cannot be changed: docs/retention.md says how its topics are made as they were"
             )
     if wrong := wrong_settings(settings, wanted):
-        raise ConfigurationError(f"{wrong[0].what}: {wrong[0].command}")
+        raise ConfigurationError("\n".join(f"{each.what}: {each.command}" for each in wrong))
+
+
+def _or_so_many(settings: Settings, topic: str, has: int) -> str:
+    """What else helps where a topic of a new log has so many partitions."""
+    is_chosen = topic in (topics_of(settings.log).proposals, topics_of(settings.log).receipts)
+    return f"; or give the log as many (COMMITLOG_PARTITIONS={has})" if is_chosen else ""
 
 
 class WrongSetting(NamedTuple):

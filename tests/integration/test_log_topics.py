@@ -43,6 +43,12 @@ def alter(settings: Settings, topic: str, name: str, value: str) -> None:
     wait_until(lambda: described(settings, [topic])[topic][name] == value, "the broker to know")
 
 
+def delete(settings: Settings, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: topic not in partition_counts(settings), "the broker to know")
+
+
 def test_init_when_done_twice_then_the_log_is_the_same(settings: Settings) -> None:
     first = init_log(replace(settings, genesis={"conflict_granularity": "ROW"}), log_id=b"L" * 16, now_ms=5)
     assert (first.log_id, first.partitions, first.created_at_ms) == (b"L" * 16, 2, 5)
@@ -111,6 +117,32 @@ def test_topics_when_set_so_that_the_log_could_lose_something_then_refused(
     alter(settings, full_name, name, value)
     with pytest.raises(ConfigurationError, match=rf"{full_name} has {name}={value}"):
         check_topics(settings, 2, genesis.settings.proposal_bytes_max)
+
+
+def test_init_when_somebody_has_made_the_topics_otherwise_then_says_all_that_is_to_be_done(settings: Settings) -> None:
+    topics = topics_of(settings.log)
+    made = [NewTopic(topics.proposals, 2), NewTopic(topics.receipts, 3), NewTopic(topics.results, 4)]
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    for created in admin.create_topics(made).values():
+        created.result()
+    in_vain = rf"{topics.results} has 4 partitions, .* not there yet, would have 1: delete that topic, .* makes it$"
+    with pytest.raises(ConfigurationError, match=in_vain):
+        init_log(settings)
+    delete(settings, topics.results)
+    with pytest.raises(
+        ConfigurationError, match=r"would have 2: .*; or give the log as many \(COMMITLOG_PARTITIONS=3\)"
+    ):
+        init_log(settings)
+    delete(settings, topics.receipts)
+    with pytest.raises(ConfigurationError) as raised:
+        init_log(settings)
+    told = str(raised.value).splitlines()
+    assert [each.partition("=")[0] for each in told] == [
+        f"the topic {topics.proposals} has {name}" for name in ("retention.ms", "max.message.bytes")
+    ]
+    alter(settings, topics.proposals, "retention.ms", "-1")
+    alter(settings, topics.proposals, "max.message.bytes", told[1].rpartition("=")[2])
+    assert init_log(settings).partitions == 2
 
 
 def test_topics_when_the_partitions_differ_from_the_genesis_then_refused(settings: Settings) -> None:
