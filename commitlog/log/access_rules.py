@@ -138,7 +138,8 @@ def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int
         LogRefusedError: Kafka has no authorizer, or these credentials may not change its rules.
         LogUnavailableError: no broker has answered, or one has not heard of the rules yet.
     """
-    bindings = [
+    # Several roles of one principal have rules in common, and Kafka's client takes none twice.
+    bindings = {
         AclBinding(
             ResourceType[rule.resource],
             rule.name,
@@ -150,9 +151,9 @@ def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int
         )
         for principal, rule in _each(settings.log, principals)
         for operation in rule.operations
-    ]
+    }
     admin = make_admin(settings)
-    all_answered(settings, lambda: admin.create_acls(bindings, request_timeout=REQUEST_TIMEOUT_S))
+    all_answered(settings, lambda: admin.create_acls(list(bindings), request_timeout=REQUEST_TIMEOUT_S))
     _wait_until_known(settings, bindings)
     return len(bindings)
 

@@ -352,6 +352,18 @@ def test_acl_commands_then_say_and_give_the_same_rights(super_user: Settings, br
         apply(writer, {Role.OWNER: ["etl"]})
 
 
+def test_acl_apply_when_one_principal_has_several_roles_then_it_may_what_each_may(super_user: Settings) -> None:
+    both = replace(super_user, log="both")
+    may = {
+        (rule.resource, rule.name, operation)
+        for role in (Role.SERVICE, Role.WRITER)
+        for rule in access_rules("both", role)
+        for operation in rule.operations
+    }
+    assert apply(both, {Role.SERVICE: ["gateway"], Role.WRITER: ["gateway", "User:gateway"]}) == len(may)
+    assert apply(both, {Role.WRITER: ["gateway"]}) < len(may)
+
+
 def test_relay_when_it_has_its_role_then_a_program_at_the_border_is_answered_and_may_no_more(
     of_role: dict[Role, Settings], ids: Ids
 ) -> None:
