@@ -17,6 +17,13 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT_S = 10
 
+_OWN_SCHEMA = "commitlog"
+_NOT_AMONG_OURS = r"""
+    SELECT set_config('search_path', regexp_replace(current_setting('search_path'), '"\$user"\s*,?\s*', ''), false)
+    WHERE current_user = %s
+"""
+"""For a role that is called as the schema of our own tables, PostgreSQL looks there first, and would make DuckLake's there:
+nobody else would find them."""
 _QUOTED = re.compile('"(.*)"')
 _KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 """Whoever waits for a server that is gone without a word is told of it in half a minute, rather than in two hours."""
@@ -60,7 +67,15 @@ def connect_plainly(
         why = _QUOTED.sub(lambda quoted: quoted[0] if quoted[1] in shown else '"***"', plain(error))
         raise ConfigurationError(f"libpq does not understand {shown}: {why}") from None
     wanted: dict[str, Any] = {**_KEEPALIVES, **options, **given, "connect_timeout": timeout_s}
-    return psycopg.connect("", autocommit=autocommit, **wanted)
+    conn = psycopg.connect("", autocommit=True, **wanted)
+    if _OWN_SCHEMA in f"{conn.info.user} {given.get('options')}":
+        try:
+            conn.execute(_NOT_AMONG_OURS, (_OWN_SCHEMA,))
+        except BaseException:
+            conn.close()
+            raise
+    conn.autocommit = autocommit
+    return conn
 
 
 def current_schema(conn: Connection) -> str:

@@ -18,6 +18,8 @@ from live_lakes import LiveLake, live_lake
 from psycopg import sql
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE
+from commitlog.catalog.guard import missing_roles
+from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.genesis import init_log
@@ -111,6 +113,35 @@ def test_doctor_when_the_schema_and_its_owner_have_names_that_need_quotes_then_a
         with lake.log.transaction() as tx:
             tx.expire_snapshots(lake.log.head_snapshot_id() - 1)
         lake.settle()
+        assert found(lake) == {}
+
+
+@pytest.mark.parametrize("by", ["login", "role"])
+def test_catalog_when_its_owner_is_called_as_our_schema_then_everybody_else_finds_it_after_a_rebuild_too(
+    settings: Settings, by: str
+) -> None:
+    with psycopg.connect(settings.database_url, autocommit=True) as conn:
+        for role in missing_roles(conn):
+            conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+        if conn.execute("SELECT to_regrole('commitlog')").fetchone() == (None,):
+            conn.execute("CREATE ROLE commitlog LOGIN PASSWORD 'secret'")
+        conn.execute(sql.SQL("ALTER DATABASE {} OWNER TO commitlog").format(sql.Identifier(conn.info.dbname)))
+    url = f"{settings.database_url}?options=-crole%3Dcommitlog"
+    if by == "login":
+        url = f"postgresql://commitlog:secret@{settings.database_url.rpartition('@')[2]}"
+    with live_lake(replace(settings, database_url=url)) as lake:
+        assert found(lake) == {}
+        for name in ("first", "rebuilt"):
+            with lake.log.transaction() as tx:
+                tx.create_table(f"main.{name}", schema=pa.schema({"id": pa.int64()}), primary_key=["id"])
+            with lake.log.transaction() as tx:
+                tx.insert_row(f"main.{name}", {"id": 1})
+            lake.settle()
+            with open_lake(settings.database_url) as reader:
+                assert reader.execute(f"SELECT id FROM {name}").fetchall() == [(1,)]
+                assert reader.execute("SELECT count(*) FROM t").fetchone() == (18,)
+            rebuilt = CliRunner().invoke(cli, ["catalog", "rebuild"], env=lake.settings.environment())
+            assert rebuilt.exit_code == 0, rebuilt.output
         assert found(lake) == {}
 
 
