@@ -127,11 +127,13 @@ def has_lost_port(pid: int | None, *ports: int) -> bool:
     return pid is None and not all(map(_can_listen, ports))
 
 
-def is_listening(port: int) -> bool:
-    """Whether a server accepts connections on the port."""
-    with socket.socket() as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex((HOST, port)) == 0
+def is_listening(port: int, host: str = HOST) -> bool:
+    """Whether a server accepts connections on the port of an address of this machine."""
+    try:
+        with socket.create_connection((host, port), timeout=0.5):
+            return True
+    except OSError:
+        return False
 
 
 def find_processes(matches: Callable[[psutil.Process], bool]) -> list[psutil.Process]:

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
-from commitlog.ops.service.listening import address_of, last_port, listening, noted
+from commitlog.ops.service.listening import address_of, last_port, listening, noted, running_place
 from commitlog.ops.service.page import check_reach
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import create_app
@@ -133,6 +133,18 @@ def test_listening_when_it_had_another_port_before_then_has_it_again(tmp_path: P
             assert second.getsockname()[1] == last
             with listening("127.0.0.1", port, is_chosen=False, last=last) as third:
                 assert third.getsockname()[1] not in (port, last)
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"), [("127.0.0.2", "127.0.0.2"), ("0.0.0.0", "127.0.0.1"), ("localhost", "localhost")]
+)
+def test_running_when_it_listens_at_one_address_or_at_all_then_is_found_where_this_machine_reaches_it(
+    tmp_path: Path, host: str, reached: str
+) -> None:
+    settings = Settings.load(environment={}, home=tmp_path)
+    with listening(host, 0) as taken, noted(settings, "gateway", host, taken):
+        assert running_place(settings, "gateway") == f"{reached}:{taken.getsockname()[1]}"
+    assert running_place(settings, "gateway") is None
 
 
 def test_address_when_shown_then_can_be_opened() -> None:

@@ -82,9 +82,15 @@ def running_at(settings: Settings, service: str) -> str | None:
             host, port = note["host"], note["port"]
         except (OSError, ValueError, TypeError, KeyError):
             continue
-        if isinstance(host, str) and isinstance(port, int) and is_listening(port):
+        if isinstance(host, str) and isinstance(port, int) and is_listening(port, host := _from_here(host)):
             return address_of(host, port)
     return None
+
+
+def _from_here(host: str) -> str:
+    """The address by which this machine reaches a service that listens at all of them, or at one."""
+    bare = host.strip("[]")
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(bare, bare)
 
 
 def running_place(settings: Settings, service: str) -> str | None:
