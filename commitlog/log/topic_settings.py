@@ -27,6 +27,7 @@ OUTCOME_ROOM_BYTES = 64 * 1024
 REPLICAS = 3
 """Of each partition, where there are brokers enough."""
 VISIBLE_TIMEOUT_S = 30.0
+_NOT_ALLOWED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 FENCED, FENCED_PAUSE_S = "brokers are currently fenced", 0.2
 HEARD_TIMEOUT_S, HEARD_PAUSE_S = 1.0, 0.005
 RECEIPTS_KEPT_MS = 60 * 60 * 1000
@@ -117,7 +118,8 @@ def _create_one(settings: Settings, topic: NewTopic) -> None:
                 return
             # Brokers that have just been started, or were slow to say that they live, are let in again soon.
             if FENCED not in error.detail or machine.now_s() > deadline:
-                raise ConfigurationError(f"the topic {name} cannot be created: {error.detail}") from None
+                may = ". `commitlog acl apply --owner` lets an owner" if error.code in _NOT_ALLOWED else ""
+                raise ConfigurationError(f"the topic {name} cannot be created: {error.detail}{may}") from None
         machine.sleep(FENCED_PAUSE_S)
 
 

@@ -165,6 +165,13 @@ def test_service_when_it_proposes_creates_or_deletes_then_refused(of_role: dict[
     assert failure(lambda: deleting.delete_topics([TOPICS.results])[TOPICS.results].result(timeout=20)).code() in DENIED
 
 
+def test_init_when_it_is_not_the_owners_then_says_who_may(broker: SecuredBroker, super_user: Settings) -> None:
+    apply(replace(super_user, log="unmade"), {Role.SERVICE: ["unmade"]})
+    service = replace(super_user, log="unmade", kafka=broker.options_of("unmade", secrets.token_hex(16)))
+    with pytest.raises(ConfigurationError, match=r"cannot be created: .*`commitlog acl apply --owner` lets an owner$"):
+        init_log(service)
+
+
 def test_writer_of_one_log_when_it_asks_another_then_it_learns_nothing(
     of_role: dict[Role, Settings], super_user: Settings
 ) -> None:
