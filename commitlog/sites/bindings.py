@@ -21,6 +21,7 @@ from commitlog.sites.kept import maker_of
 _Meant = tuple[str, tuple[int, int]]
 """A column's name, or none for the table's own, and which table and column that is."""
 _ENDING = frozenset({m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_SCHEMA, m.ChangeKind.RENAME_TABLE})
+_GIVING = frozenset({m.ChangeKind.CREATE_TABLE, m.ChangeKind.RENAME_TABLE, m.ChangeKind.ALTER_TABLE})
 _LOOKED_AT = 500
 
 
@@ -65,7 +66,7 @@ class Bindings:
         """Whether the target has dropped the table that the maker of ``replicated`` knew by a name which none has now."""
         if self._seen(name).meant:
             return False
-        for ended_at in self._ended(name):
+        for ended_at in self._changed(name, _ENDING):
             before = self._meant(name, ended_at - 1)
             if before and self._since(name, {("", before[""])}, ended_at - 1, replicated) is None:
                 return all(table_id != before[""][0] for _, _, table_id in self._tables())
@@ -94,10 +95,25 @@ class Bindings:
         left = asked and asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
         while left:
             since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
-            if not self._is_contained(since, ticks):
+            before = self._meant(name, since - 1).items()
+            anew = left - before
+            # A name that was taken and given back may be known from before that.
+            if not self._is_contained(since, ticks) and not all(
+                self._was_known(name, each, upto, ticks) for each in anew
+            ):
                 return since
-            left, upto = left & self._meant(name, since - 1).items(), since - 1
+            left, upto = left & before, since - 1
         return None
+
+    def _was_known(self, name: tuple[str, str], meant: _Meant, upto: int, ticks: Mapping[str, int]) -> bool:
+        """Whether the maker knew one of the snapshots up to another that gave a name what it means."""
+        return any(
+            at <= upto
+            and meant in self._meant(name, at).items()
+            and meant not in self._meant(name, at - 1).items()
+            and self._is_contained(at, ticks)
+            for at in self._changed(name, _GIVING)
+        )
 
     def gone(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> frozenset[str]:
         """Which of some columns the maker of ``replicated`` knew, and the target has dropped without its knowledge; not those
@@ -129,13 +145,13 @@ class Bindings:
         ended = self._target.contents().column_ended(table_id, column)
         return None if ended is None or (table_id, ended.column_id) in seen.meant.values() else ended
 
-    def _ended(self, name: tuple[str, str]) -> Iterator[int]:
-        """The target's snapshots that may have taken a name from a table, the newest first."""
+    def _changed(self, name: tuple[str, str], kinds: frozenset[str]) -> Iterator[int]:
+        """The target's snapshots with changes of some kinds to what has, had or got a table's name, the newest first."""
         table, before = str(TableName(*name)), None
         while True:
             entries = self._target.history(_LOOKED_AT, before=before, table=table, verdict=m.Verdict.COMMITTED)
             for entry in entries:
-                if entry.snapshot_id is not None and not _ENDING.isdisjoint(entry.change_kinds):
+                if entry.snapshot_id is not None and not kinds.isdisjoint(entry.change_kinds):
                     yield entry.snapshot_id
             if len(entries) < _LOOKED_AT:
                 return

@@ -11,6 +11,7 @@ from typing import Any
 import logs_of_sites
 import pytest
 
+from commitlog.client import Transaction
 from commitlog.client.files import copying
 from commitlog.client.files.copying import copy_whole, lasting_name
 from commitlog.client.files.lake import is_named_by_us, new_name
@@ -577,6 +578,63 @@ def test_link_when_a_name_means_something_else_there_by_now_then_stops_until_it_
         leave_out(b, "k")
         bring(a, b)
         assert ids(b, "main.k") == []
+
+
+@pytest.mark.parametrize("how", ["table", "column"])
+def test_link_when_a_name_was_given_back_there_long_after_it_was_taken_then_goes_on(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, how: str
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    rename_to_and_back(b, how, "k", meanwhile=12)
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "x"})
+    bring(a, b)
+    assert {"id": 1, "v": "x"} in b.table("main.k").scan().to_arrow().to_pylist()
+
+
+@pytest.mark.parametrize("how", ["table", "column"])
+def test_links_when_both_sites_gave_the_same_new_name_then_both_go_on_once_both_have_given_the_old_one_back(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, how: str
+) -> None:
+    for log in (a, b):
+        with log.transaction() as tx:
+            rename(tx, how, "t", "v", "new")
+    with pytest.raises(LinkStoppedError):
+        bring(a, b)
+    with pytest.raises(LinkStoppedError):
+        bring(b, a)
+    for log in (a, b):
+        with log.transaction() as tx:
+            rename(tx, how, "new" if how == "table" else "t", "new", "t" if how == "table" else "v")
+    bring(a, b)
+    bring(b, a)
+    with a.transaction() as tx:
+        rename(tx, how, "t", "v", "new")
+    bring(a, b)
+    assert (bring(a, b).brought, bring(b, a).brought) == (0, 0)
+    assert a.tables() == b.tables() == (["main.new"] if how == "table" else ["main.t"])
+
+
+def rename(tx: Transaction, how: str, table: str, column: str, new: str) -> None:
+    """Give a table, or a column of it, another name."""
+    if how == "table":
+        tx.rename_table(f"main.{table}", new)
+    else:
+        tx.alter(f"main.{table}").rename_column(column, new)
+
+
+def rename_to_and_back(log: InMemoryCommitLog, how: str, table: str, meanwhile: int) -> None:
+    """Give a table, or its column v, another name, write so many rows, and give the old name back."""
+    with log.transaction() as tx:
+        rename(tx, how, table, "v", "other")
+    table_now = "other" if how == "table" else table
+    for number in range(meanwhile):
+        with log.transaction() as tx:
+            tx.insert_row(f"main.{table_now}", {"id": 100 + number})
+    with log.transaction() as tx:
+        rename(tx, how, table_now, "other", table if how == "table" else "v")
 
 
 @pytest.mark.parametrize("how", ["dropped", "renamed", "altered", "column dropped", "referred to"])
