@@ -1,7 +1,8 @@
 """Whether what a source calls by a name is what its target calls so: links bring changes by names (rules.md 6).
 
 A name that the target gave to another table or column is the source's only where the source had taken over the snapshot that
-did so. Else the two are different things, and what one of them gets would lie in the other.
+did so. Else the two are different things, and what one of them gets would lie in the other. A name that the target has for
+nothing any more may be that of something which it calls otherwise since, and of which the source knows only the old name.
 """
 
 from __future__ import annotations
@@ -26,14 +27,19 @@ _LOOKED_AT = 500
 
 
 class _Now(NamedTuple):
-    """What a table's name and its columns' mean at the target's head, which columns are known by which nodes to mean this,
-    whether links leave that table where it is, and which of a node's columns are gone."""
+    """What a table's name and its columns' mean at the target's head, where that table is, and whether links leave it there.
+
+    upto: the snapshot up to which it had the name. known_by: which columns are known by which nodes to mean this. names: what
+    a node's columns are called now.
+    """
 
     head: int
+    upto: int
+    place: tuple[str, str]
     meant: dict[str, tuple[int, int]]
     known_by: set[tuple[str, tuple[str, ...]]]
     is_left: bool
-    gone: dict[tuple[str, tuple[str, ...]], frozenset[str]]
+    names: dict[tuple[str, tuple[str, ...]], dict[str, str | None]]
 
 
 class Bindings:
@@ -43,15 +49,21 @@ class Bindings:
         self._target, self._target_node = target, target_node
         self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
         self._now: dict[tuple[str, str], _Now] = {}
+        self._moved: dict[tuple[tuple[str, str], str], _Now] = {}
         self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], EndedColumn | None] = {}
 
     def look_anew(self) -> None:
         """Ask the target again, for it may have changed what names mean."""
         self._now.clear()
+        self._moved.clear()
 
-    def is_left(self, name: tuple[str, str]) -> bool:
+    def is_left(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
         """Whether the target leaves a table where it is, by its property ``replicated`` there."""
-        return self._seen(name).is_left
+        return self._seen(name, replicated).is_left
+
+    def place(self, name: tuple[str, str], replicated: m.Replicated) -> tuple[str, str]:
+        """What the target calls by now what the maker of ``replicated`` calls by a name."""
+        return self._seen(name, replicated).place
 
     def tables_in(self, schema: str) -> list[tuple[str, str]]:
         """The tables of a schema at the target's head."""
@@ -64,13 +76,17 @@ class Bindings:
 
     def is_dropped(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
         """Whether the target has dropped the table that the maker of ``replicated`` knew by a name which none has now."""
-        if self._seen(name).meant:
-            return False
+        lost = None if self._at_head(name).meant else self._lost(name, replicated)
+        return lost is not None and all(table_id != lost[0] for _, _, table_id in self._tables())
+
+    def _lost(self, name: tuple[str, str], replicated: m.Replicated) -> tuple[int, int] | None:
+        """The table that the maker of ``replicated`` knew by a name, and the snapshot that took the name from it without the
+        maker's knowledge; None when there is none."""
         for ended_at in self._changed(name, _ENDING):
             before = self._meant(name, ended_at - 1)
             if before and self._since(name, {("", before[""])}, ended_at - 1, replicated) is None:
-                return all(table_id != before[""][0] for _, _, table_id in self._tables())
-        return False
+                return before[""][0], ended_at
+        return None
 
     def _tables(self) -> list[tuple[str, str, int]]:
         return self._target.contents().tables(self._target.wait_for_snapshot())
@@ -78,12 +94,15 @@ class Bindings:
     def unknown(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> int | None:
         """The snapshot since which a table's name, or a column's, means what the maker of ``replicated`` did not know by it;
         None when it knew all."""
-        seen = self._seen(name)
+        seen = self._seen(name, replicated)
         if (replicated.node, columns) in seen.known_by:
             return None
         known = self._known[replicated.node, name]
         asked = {(each, seen.meant[each]) for each in ("", *map(fold, columns)) if each in seen.meant} - known
-        since = self._since(name, asked, seen.head, replicated)
+        late = asked - self._meant(name, seen.upto).items() if seen.upto < seen.head else set()
+        since = self._since(name, asked - late, seen.upto, replicated)
+        if since is None:
+            since = self._since(seen.place, late, seen.head, replicated)
         if since is None:
             known |= asked
             seen.known_by.add((replicated.node, columns))
@@ -115,35 +134,34 @@ class Bindings:
             for at in self._changed(name, _GIVING)
         )
 
-    def gone(self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated) -> frozenset[str]:
-        """Which of some columns the maker of ``replicated`` knew, and the target has dropped without its knowledge; not those
-        that are there by another name."""
-        seen = self._seen(name)
-        found = seen.gone.get((replicated.node, columns))
+    def other_names(
+        self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated
+    ) -> Mapping[str, str | None]:
+        """What some columns are called at the target that lost their name there, None where they were dropped: those that the
+        maker of ``replicated`` knew, without knowing of that."""
+        seen = self._seen(name, replicated)
+        found = seen.names.get((replicated.node, columns))
         if found is None:
             missing = [each for each in columns if fold(each) not in seen.meant]
-            found = frozenset(each for each in missing if self._is_gone(name, fold(each), seen, replicated))
-            seen.gone[replicated.node, columns] = found
+            ends = {each: self._known_end(name, fold(each), seen, replicated) for each in missing}
+            now = {column_id: column for column, (_, column_id) in seen.meant.items() if column}
+            found = {each: now.get(end.column_id) for each, end in ends.items() if end is not None}
+            seen.names[replicated.node, columns] = found
         return found
 
-    def _is_gone(self, name: tuple[str, str], column: str, seen: _Now, replicated: m.Replicated) -> bool:
+    def _known_end(
+        self, name: tuple[str, str], column: str, seen: _Now, replicated: m.Replicated
+    ) -> EndedColumn | None:
+        """The end of a column's name that the maker of ``replicated`` knew nothing of, while it knew what had that name."""
         key = name, column, frozenset(seen.meant.items())
         if key not in self._ends:
-            self._ends[key] = self._end_of(column, seen)
+            # The table may never have had a column of that name.
+            self._ends[key] = self._target.contents().column_ended(seen.meant[""][0], column) if seen.meant else None
         end, ticks = self._ends[key], _ticks(replicated)
-        return (
-            end is not None
-            and not self._is_contained(end.ended_at, ticks)
-            and (end.began_at < ticks.get(self._target_node, 0) or self._is_contained(end.began_at, ticks))
-        )
-
-    def _end_of(self, column: str, seen: _Now) -> EndedColumn | None:
-        """The table's last column of a name that none has now; None when it never had one, or has that by another name."""
-        if not seen.meant:
+        if end is None or self._is_contained(end.ended_at, ticks):
             return None
-        table_id, _ = seen.meant[""]
-        ended = self._target.contents().column_ended(table_id, column)
-        return None if ended is None or (table_id, ended.column_id) in seen.meant.values() else ended
+        was_known = end.began_at < ticks.get(self._target_node, 0) or self._is_contained(end.began_at, ticks)
+        return end if was_known else None
 
     def _changed(self, name: tuple[str, str], kinds: frozenset[str]) -> Iterator[int]:
         """The target's snapshots with changes of some kinds to what has, had or got a table's name, the newest first."""
@@ -157,14 +175,34 @@ class Bindings:
                 return
             before = entries[-1].seq
 
-    def _seen(self, name: tuple[str, str]) -> _Now:
+    def _seen(self, name: tuple[str, str], replicated: m.Replicated) -> _Now:
+        """What the maker of ``replicated`` means by a name: what has it now, else what had it when the maker last knew."""
+        found = self._at_head(name)
+        if found.meant:
+            return found
+        key = name, replicated.node
+        if key not in self._moved:
+            self._moved[key] = self._moved_from(name, replicated) or found
+        return self._moved[key]
+
+    def _at_head(self, name: tuple[str, str]) -> _Now:
         found = self._now.get(name)
         if found is None:
             head = self._target.head_snapshot_id()
-            table = self._table(name, head)
-            is_left = table is not None and not table.is_replicated
-            found = self._now[name] = _Now(head, _names(table), set(), is_left, {})
+            found = self._now[name] = _now(head, head, name, self._table(name, head))
         return found
+
+    def _moved_from(self, name: tuple[str, str], replicated: m.Replicated) -> _Now | None:
+        """What is called otherwise by now; None when that is no table any more, or was none."""
+        lost = self._lost(name, replicated)
+        if lost is None or self._is_contained(lost[1], _ticks(replicated)):
+            return None
+        head = self._target.wait_for_snapshot()
+        for schema, table, table_id in self._target.contents().tables(head):
+            if table_id == lost[0]:
+                place = schema, table
+                return _now(head, lost[1] - 1, place, self._table(place, head))
+        return None
 
     def _meant(self, name: tuple[str, str], snapshot_id: int) -> dict[str, tuple[int, int]]:
         return _names(self._table(name, snapshot_id))
@@ -183,6 +221,10 @@ class Bindings:
 def _ticks(replicated: m.Replicated) -> dict[str, int]:
     """Of each node the tick before which who made this knew its snapshots."""
     return {**{each.node: each.tick for each in replicated.digest}, replicated.node: replicated.tick}
+
+
+def _now(head: int, upto: int, place: tuple[str, str], table: TableDefinition | None) -> _Now:
+    return _Now(head, upto, place, _names(table), set(), table is not None and not table.is_replicated, {})
 
 
 def _names(table: TableDefinition | None) -> dict[str, tuple[int, int]]:

@@ -12,7 +12,7 @@ each site.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from commitlog.client import CommitLog
@@ -36,6 +36,7 @@ _OfTable = _Contents | m.CreateTable | _Defining
 _LEAVE_OUT = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value="false"),)
 _NOTHING = (m.Alteration(m.AlterOp.SET_PROPERTY, key=REPLICATED, value=None),)
 """Alterations that do nothing where links bring a table."""
+_NO_NAMES: Mapping[str, str | None] = {}
 
 
 class ContentsThere:
@@ -100,8 +101,8 @@ class _Saying:
                     continue
                 self._check_names(change.schema, change.table, _columns_in(change))
                 if isinstance(change, _Row):
-                    change = self._without_gone(change, name)
-                yield self._of_files(change, index) if index in self._forwarded.of_files else change
+                    change = self._row_there(change, name)
+                yield self._placed(self._of_files(change, index) if index in self._forwarded.of_files else change)
                 continue
             if isinstance(change, m.CreateTable):
                 self._made[_name(change)] = change
@@ -134,24 +135,27 @@ class _Saying:
             self._check_names(change.schema, change.table, _columns_in(change))
         if isinstance(change, m.DropTable):
             self._dropped.add(name)
-            gone = self._before(name) == name and self._sites.names.is_dropped(name, self._forwarded.replicated)
+            gone = self._before(name) == name and self._sites.names.is_dropped(name, self._forwarded.by)
             change = change.replace(if_exists=gone)
         elif isinstance(change, m.RenameTable):
             self._rename(change)
         else:
             steps = tuple(self._steps_there(change, name))
             self._altered.setdefault(name, []).extend(steps)
-            change = change.replace(alterations=steps or _NOTHING)
+            yield self._placed(change.replace(alterations=steps or _NOTHING))
+            return
         yield change
 
     def _steps_there(self, change: m.AlterTable, name: _Name) -> Iterator[m.Alteration]:
-        """Its steps but for those about columns that were dropped there meanwhile; the target refuses one that renames such a
-        column, for rows come by the new name."""
+        """Its steps by what columns are called there, but for those about columns that were dropped there meanwhile. The target
+        refuses one that renames such a column, for rows come by the new name, and the end of one that was renamed."""
         given = _names_given(self._altered.get(name, ()))
         for step in change.alterations:
             named = tuple(each for each in _columns_of_step(step) if fold(each) not in given)
-            if step.op is m.AlterOp.RENAME_COLUMN or not self._gone(name, named):
-                yield step
+            others = self._other_names(name, named)
+            if step.op is m.AlterOp.RENAME_COLUMN or None not in others.values():
+                is_end = step.op in (m.AlterOp.RENAME_COLUMN, m.AlterOp.DROP_COLUMN)
+                yield step if is_end or not others else _with_names(step, others)
                 given |= _names_given((step,))
 
     def _holds_others(self, change: m.DropSchema) -> bool:
@@ -174,7 +178,7 @@ class _Saying:
         return self._named_before.get(name, name)
 
     def _is_left(self, name: _Name) -> bool:
-        return name not in self._made and self._sites.names.is_left(self._before(name))
+        return name not in self._made and self._sites.names.is_left(self._before(name), self._forwarded.by)
 
     def _check_names(self, schema: str, table: str, columns: tuple[str, ...]) -> None:
         since = self._other_since((fold(schema), fold(table)), columns)
@@ -190,31 +194,40 @@ class _Saying:
         """Since which snapshot of the target a table, or one of its columns, is another one than who made this meant."""
         if name in self._made:
             return None
-        return self._sites.names.unknown(self._before(name), columns, self._forwarded.replicated)
+        return self._sites.names.unknown(self._before(name), columns, self._forwarded.by)
 
-    def _without_gone(self, change: _Row, name: _Name) -> _Row:
-        """A row without the values of columns that were dropped there meanwhile, as they go at its own site when links bring
-        that."""
-        columns = tuple(change.row)
+    def _row_there(self, change: _Row, name: _Name) -> _Row:
+        """A row by what its columns are called there now, without the values of those that were dropped there meanwhile, as
+        they go at its own site when links bring that."""
+        others = self._other_names(name, tuple(change.row))
+        if not others:
+            return change
+        named = ((others.get(each, each), value) for each, value in change.row.items())
+        return change.replace(row={each: value for each, value in named if each is not None})
+
+    def _other_names(self, name: _Name, columns: tuple[str, ...]) -> Mapping[str, str | None]:
+        """What some columns are called there now that lost their names meanwhile, but for those that this snapshot names."""
+        if name in self._made:
+            return {}
         if name in self._altered:
             given = _names_given(self._altered[name])
             columns = tuple(each for each in columns if fold(each) not in given)
-        gone = self._gone(name, columns)
-        if not gone:
-            return change
-        return change.replace(row={each: value for each, value in change.row.items() if each not in gone})
+        return self._sites.names.other_names(self._before(name), columns, self._forwarded.by)
 
-    def _gone(self, name: _Name, columns: tuple[str, ...]) -> frozenset[str]:
-        if name in self._made:
-            return frozenset()
-        return self._sites.names.gone(self._before(name), columns, self._forwarded.replicated)
+    def _placed(self, change: _OfTable) -> m.Change:
+        """A change of a table as that is called there now."""
+        if _name(change) in self._made:
+            return change
+        before = self._before(_name(change))
+        schema, table = self._sites.names.place(before, self._forwarded.by)
+        return change if (schema, table) == before else change.replace(schema=schema, table=table)
 
     def _leave_out(self, change: _OfTable) -> Iterator[m.Change]:
         if _name(change) not in self._left_out:
             self._left_out.add(_name(change))
-            yield m.AlterTable(change.schema, change.table, _LEAVE_OUT)
+            yield self._placed(m.AlterTable(change.schema, change.table, _LEAVE_OUT))
 
-    def _of_files(self, change: _Contents, index: int) -> m.Change:
+    def _of_files(self, change: _Contents, index: int) -> _Contents:
         if isinstance(change, m.Delete):
             raise self._stopped(
                 _shown(change),
@@ -227,7 +240,8 @@ class _Saying:
         """The table that something is brought to; None where this snapshot makes it, or there is none."""
         if name in self._made:
             return None
-        return self._sites.target.access.table_at(*self._before(name), self._base)
+        place = self._sites.names.place(self._before(name), self._forwarded.by)
+        return self._sites.target.access.table_at(*place, self._base)
 
     def _at_source(self, change: m.Append, index: int) -> TableAt:
         """The table as its files' paths, and the ids of their columns, were meant: as it was before this snapshot, unless that
@@ -251,9 +265,10 @@ class _Saying:
     def _append(self, change: m.Append, index: int, there: TableAt | None) -> m.Append:
         here, made = self._at_source(change, index), self._made.get(_name(change))
         definition = None if there is None else self._altered_there(change, there)
+        others = self._other_names(_name(change), tuple(each.name for each in here.definition.columns))
         if definition is not None:
-            self._check_columns(change, here, definition)
-        is_split_alike = definition is None or _partition_keys(definition) == _partition_keys(here.definition)
+            self._check_columns(change, here, definition, others)
+        is_split_alike = definition is None or _partition_keys(definition) == _partition_keys(here.definition, others)
         stay = (
             made.properties.get(FOREIGN_PATHS) == "true" if made is not None else there is None or stays_outside(there)
         )
@@ -301,13 +316,15 @@ class _Saying:
         except InvalidChangeError:
             return None
 
-    def _check_columns(self, change: m.Append, here: TableAt, there: TableDefinition) -> None:
+    def _check_columns(
+        self, change: m.Append, here: TableAt, there: TableDefinition, others: Mapping[str, str | None]
+    ) -> None:
         """Files name their columns by ids, which each log gives for itself: they are to be the same at both."""
         if all(file.name_mapping is not None for file in change.files):
             return
         ids = dict(_ids(there.columns))
         columns = {column_id: column for column, column_id in ids.items()}
-        for column, column_id in _ids(here.definition.columns):
+        for column, column_id in _ids([_named(each, others) for each in here.definition.columns]):
             if ids.get(column, column_id) != column_id or columns.get(column_id, column) != column:
                 raise self._stopped(
                     _shown(change),
@@ -322,9 +339,13 @@ class _Saying:
 
 
 def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> bool:
-    """Whether the target took what a source says now, whatever files are called there, and but for what it left out, and for
-    values and alterations of columns that it had dropped."""
+    """Whether the target took what a source says now, whatever files, tables and columns are called there, and but for what it
+    left out, and for values and alterations of columns that it had dropped."""
     left_out = {_name(each) for each in taken if isinstance(each, m.AlterTable) and each.alterations == _LEAVE_OUT}
+    if left_out - {_name(each) for each in said if isinstance(each, _Contents | _Defining)}:
+        # By another name there.
+        named = {_name(each) for each in taken if isinstance(each, _Contents | _Defining)}
+        left_out |= {_name(each) for each in said if isinstance(each, _Contents | _Defining)} - named
 
     def plain(changes: Sequence[m.Change]) -> list[m.Change]:
         return [
@@ -334,16 +355,27 @@ def same_but_for_files(said: Sequence[m.Change], taken: Sequence[m.Change]) -> b
         ]
 
     pairs = zip_longest(plain(said), plain(taken))
-    return all(each is not None and _of_columns(each, there) == there for each, there in pairs)
+    return all(each is not None and there is not None and _as_named_in(there, each) == there for each, there in pairs)
 
 
-def _of_columns(said: m.Change, taken: m.Change | None) -> m.Change:
+def _as_named_in(taken: m.Change, said: m.Change) -> m.Change:
+    """What was said by the names of what was taken, as far as that may be it."""
+    if isinstance(said, _Contents | m.AlterTable) and isinstance(taken, _Contents | m.AlterTable):
+        said = said.replace(schema=taken.schema, table=taken.table)
     if isinstance(said, m.AlterTable) and isinstance(taken, m.AlterTable):
-        steps = tuple(each for each in said.alterations if each in taken.alterations)
-        return said.replace(alterations=steps or _NOTHING)
+        left = {_without_names(each) for each in said.alterations}
+        return (
+            taken if taken.alterations == _NOTHING or left.issuperset(map(_without_names, taken.alterations)) else said
+        )
     if isinstance(said, _Row) and isinstance(taken, _Row):
-        return said.replace(row={name: value for name, value in said.row.items() if name in taken.row})
+        left_values = [value for name, value in said.row.items() if name not in taken.row]
+        row = {name: value for name, value in taken.row.items() if name not in said.row and value in left_values}
+        return said.replace(row=row | {name: value for name, value in said.row.items() if name in taken.row})
     return said
+
+
+def _without_names(step: m.Alteration) -> m.Alteration:
+    return step.replace(name=None, partition_by=None)
 
 
 def _without_places(change: m.Change) -> m.Change:
@@ -354,13 +386,31 @@ def _without_places(change: m.Change) -> m.Change:
     if not isinstance(change, m.Append):
         return change
     return change.replace(
-        files=tuple(file.replace(path="", path_is_relative=True, partition_values=None) for file in change.files)
+        files=tuple(
+            file.replace(path="", path_is_relative=True, partition_values=None, name_mapping=None)
+            for file in change.files
+        )
     )
 
 
-def _partition_keys(definition: TableDefinition) -> list[tuple[str, str]]:
+def _partition_keys(definition: TableDefinition, others: Mapping[str, str | None] = _NO_NAMES) -> list[tuple[str, str]]:
     """By what its files are split; what they say of their partitions is said by these."""
-    return [(fold(definition.column_by_id(key.column_id).name), key.transform) for key in definition.partition_by]
+    keys = [(definition.column_by_id(key.column_id), key.transform) for key in definition.partition_by]
+    return [(fold(_named(column, others).name), transform) for column, transform in keys]
+
+
+def _named(column: Column, others: Mapping[str, str | None]) -> Column:
+    """A column as it is called at the target."""
+    return column.replace(name=others.get(column.name) or column.name)
+
+
+def _with_names(step: m.Alteration, others: Mapping[str, str | None]) -> m.Alteration:
+    """An alteration of columns that are called otherwise at the target."""
+    name = None if step.name is None else others.get(step.name) or step.name
+    keys = step.partition_by and tuple(
+        key.replace(column=others.get(key.column) or key.column) for key in step.partition_by
+    )
+    return step.replace(name=name, partition_by=keys)
 
 
 def _ids(columns: Sequence[Column], within: str = "") -> Iterator[tuple[str, int]]:

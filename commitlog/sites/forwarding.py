@@ -36,7 +36,8 @@ class Forwarded(NamedTuple):
 
     snapshot_id: of the log that forwards it, decided there at decided_at_ms. changes: none where nothing of it concerns others.
     left_out: changes of views, and of tables that say so (`replicated`), which are not replicated. of_files: the indices of
-    those changes that put something into a table without a primary key, or take it out.
+    those changes that put something into a table without a primary key, or take it out. by: by which node its names are to be
+    understood, and what that knew: the log's own, for it has taken over what others made by the names that it had for it.
     """
 
     snapshot_id: int
@@ -45,6 +46,7 @@ class Forwarded(NamedTuple):
     changes: tuple[m.Change, ...]
     proposal: m.Proposal
     left_out: int
+    by: m.Replicated
     of_files: frozenset[int] = frozenset()
 
     @property
@@ -133,7 +135,8 @@ class Source:
         of_files = frozenset(index for index, (change, table) in pairs if _is_of_files(table, change))
         # What it displaced here is this log's own.
         came = replicated.replace(displaced=())
-        return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, of_files)
+        by = m.Replicated(self.node.name, outcome.snapshot_id, tuple(self._digest.values()))
+        return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, by, of_files)
 
     def _tell(
         self,
@@ -171,14 +174,14 @@ class Source:
                 told.append((change, is_of_files))
         if not told:
             nothing = m.Replicated(self.node.name, snapshot_id, ())
-            return Forwarded(snapshot_id, outcome.decided_at_ms, nothing, (), proposal, left_out)
+            return Forwarded(snapshot_id, outcome.decided_at_ms, nothing, (), proposal, left_out, nothing)
         own = m.KnownNode(self.node.name, self._next_tick, self.node.priority)
         digest = (own, *(self._digest[name] for name in sorted(self._digest)))
         self._next_tick = snapshot_id + 1
         made = m.Replicated(self.node.name, snapshot_id, digest)
         changes = tuple(change for change, _ in told)
         of_files = frozenset(index for index, (_, is_of_files) in enumerate(told) if is_of_files)
-        return Forwarded(snapshot_id, outcome.decided_at_ms, made, changes, proposal, left_out, of_files)
+        return Forwarded(snapshot_id, outcome.decided_at_ms, made, changes, proposal, left_out, made, of_files)
 
     def _rows(
         self,

@@ -500,7 +500,7 @@ def test_link_when_one_of_many_is_refused_then_none_after_it_is_taken_and_the_ne
         tx.create_table("main.l", KEYED, primary_key=["id"])
     bring(a, b)
     with b.transaction() as tx:
-        tx.rename_table("main.l", "mine")
+        tx.drop_table("main.l")
     change(a, ("insert", row(1, "x")))
     with a.transaction() as tx:
         tx.insert_row("main.l", row(2, "x"))
@@ -516,7 +516,7 @@ def test_link_when_one_of_many_is_refused_then_none_after_it_is_taken_and_the_ne
         assert [each.invalid_code for each in answers] == [None] * brought + refused
         assert list(rows(b)) == ["1"]
     with b.transaction() as tx:
-        tx.rename_table("main.mine", "l")
+        tx.create_table("main.l", KEYED, primary_key=["id"], properties={"replicated": "false"})
     assert bring(a, b).brought == 3
     assert rows(b) == dict.fromkeys("134", "x")
 
@@ -525,7 +525,8 @@ def test_runs_when_a_digest_names_the_one_before_then_go_together_and_definition
     def forwarded(text: str) -> Forwarded:
         node, tick = text[0], int(text[1:].rstrip("!"))
         change = m.CreateSchema("s") if text.endswith("!") else m.DeleteRow("main", "k", {"id": 1})
-        return Forwarded(tick, 0, m.Replicated(node, tick, ()), (change,), m.Proposal(bytes(16), "w", 0, ()), 0)
+        made = m.Replicated(node, tick, ())
+        return Forwarded(tick, 0, made, (change,), m.Proposal(bytes(16), "w", 0, ()), 0, made)
 
     news = ["a1", "a2", "c3", "c4", "a5", "d6", "a7!", "a8", "a9"]
     runs = in_runs(map(forwarded, news), partial(names_before, "a"))
