@@ -278,7 +278,10 @@ class _Saying:
             place = f"{folder}/{file.path}" if file.path_is_relative else file.path
             path = place if stay else self._copied(change, file, place, self._folder(change, made, there))
             values = file.partition_values if is_split_alike else None
-            files.append(file.replace(path=path, path_is_relative=not stay, partition_values=values))
+            mapping = _mapping_there(file.name_mapping, others)
+            files.append(
+                file.replace(path=path, path_is_relative=not stay, partition_values=values, name_mapping=mapping)
+            )
             self._sites.brought(file.file_size_bytes)
         return change.replace(files=tuple(files))
 
@@ -402,6 +405,17 @@ def _partition_keys(definition: TableDefinition, others: Mapping[str, str | None
 def _named(column: Column, others: Mapping[str, str | None]) -> Column:
     """A column as it is called at the target."""
     return column.replace(name=others.get(column.name) or column.name)
+
+
+def _mapping_there(
+    mapping: tuple[m.MappedColumn, ...] | None, others: Mapping[str, str | None]
+) -> tuple[m.MappedColumn, ...] | None:
+    """Where a file without numbers has the columns that are there."""
+    if mapping is None or not others:
+        return mapping
+    named = {fold(name): other for name, other in others.items()}
+    columns = ((each, named.get(fold(each.column), each.column)) for each in mapping)
+    return tuple(each.replace(column=column) for each, column in columns if column is not None)
 
 
 def _with_names(step: m.Alteration, others: Mapping[str, str | None]) -> m.Alteration:

@@ -1211,6 +1211,27 @@ def test_link_when_a_file_names_its_columns_then_their_numbers_do_not_matter(
     assert b.table("main.t").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x", "z": None, "w": "by name"}]
 
 
+@pytest.mark.parametrize("step", [m.Alteration(m.AlterOp.DROP_COLUMN, name="v"), *renamed(("v", "w"))])
+def test_link_when_a_file_names_a_column_that_was_dropped_or_renamed_there_then_comes_without_it_or_by_its_new_name(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, tmp_path: Path, step: m.Alteration
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    alter(b, step)
+    path = tmp_path / "plain.parquet"
+    pq.write_table(pa.table({"id": [1], "v": ["x"]}), path)
+    with a.transaction() as tx:
+        tx.append("main.t", files=[path])
+    bring(a, b)
+    assert b.table("main.t").scan().to_arrow().to_pylist() == [
+        {"id": 1} if step.new_name is None else {"id": 1, step.new_name: "x"}
+    ]
+    bring(b, a)
+    assert a.table("main.t").scan().to_arrow().to_pylist() == b.table("main.t").scan().to_arrow().to_pylist()
+    assert bring(a, b).brought == 0
+
+
 def test_link_when_the_column_that_comes_is_there_then_the_target_says_so_itself(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
