@@ -29,7 +29,7 @@ from commitlog.domain.model.definitions import (
     EndedColumn,
     PartitionKey,
     TableDefinition,
-    last_ended,
+    ended_columns,
 )
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import ColumnType, fold, parse_type
@@ -313,10 +313,10 @@ class Catalog(CatalogReader):
             found.setdefault(fold(name), set()).add(column_id)
         return {name: frozenset(ids) for name, ids in found.items()}
 
-    def column_ended(self, table_id: int, name: str) -> EndedColumn | None:
-        """The last top-level column of the table that had a (folded) name and has it no longer; None when there is none."""
+    def columns_ended(self, table_id: int, name: str) -> list[EndedColumn]:
+        """The top-level columns of the table that had a (folded) name and have it no longer, the last one first."""
         ends = self._select(statements.COLUMN_ENDS, (table_id,))
-        return last_ended(EndedColumn(*span) for found, *span in ends if fold(found) == name)
+        return ended_columns(EndedColumn(*span) for found, *span in ends if fold(found) == name)
 
     def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
         """The types that top-level columns of the table had before others, by column id, each with the snapshot that ended it,

@@ -50,7 +50,7 @@ class Bindings:
         self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
         self._now: dict[tuple[str, str], _Now] = {}
         self._moved: dict[tuple[tuple[str, str], str], _Now] = {}
-        self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], EndedColumn | None] = {}
+        self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], list[EndedColumn]] = {}
 
     def look_anew(self) -> None:
         """Ask the target again, for it may have changed what names mean."""
@@ -155,13 +155,14 @@ class Bindings:
         """The end of a column's name that the maker of ``replicated`` knew nothing of, while it knew what had that name."""
         key = name, column, frozenset(seen.meant.items())
         if key not in self._ends:
-            # The table may never have had a column of that name.
-            self._ends[key] = self._target.contents().column_ended(seen.meant[""][0], column) if seen.meant else None
-        end, ticks = self._ends[key], _ticks(replicated)
-        if end is None or self._is_contained(end.ended_at, ticks):
-            return None
-        was_known = end.began_at < ticks.get(self._target_node, 0) or self._is_contained(end.began_at, ticks)
-        return end if was_known else None
+            self._ends[key] = self._target.contents().columns_ended(seen.meant[""][0], column) if seen.meant else []
+        ticks = _ticks(replicated)
+        for end in self._ends[key]:
+            if self._is_contained(end.ended_at, ticks):
+                return None
+            if end.began_at < ticks.get(self._target_node, 0) or self._is_contained(end.began_at, ticks):
+                return end
+        return None
 
     def _changed(self, name: tuple[str, str], kinds: frozenset[str]) -> Iterator[int]:
         """The target's snapshots with changes of some kinds to what has, had or got a table's name, the newest first."""

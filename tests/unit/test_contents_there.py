@@ -637,6 +637,58 @@ def rename_to_and_back(log: InMemoryCommitLog, how: str, table: str, meanwhile: 
         rename(tx, how, table_now, "other", table if how == "table" else "v")
 
 
+@pytest.mark.parametrize("how", ["table made anew", "name of another table", "column made anew"])
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_link_when_what_has_a_name_there_by_now_is_out_of_its_way_then_goes_on_and_the_name_can_be_given_again(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, key: tuple[str, ...], how: str
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=key)
+    bring(a, b)
+    if how == "column made anew":
+        alter(b, *remade("v"), table="k")
+    else:
+        with b.transaction() as tx:
+            if how == "table made anew":
+                tx.drop_table("main.k")
+            else:
+                tx.rename_table("main.k", "old")
+            tx.create_table("main.k", COLUMNS, primary_key=key)
+    with b.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "of the new one"})
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 2, "v": "x"})
+    with pytest.raises(TableNotBroughtError, match="is another one at b"):
+        bring(a, b)
+    with b.transaction() as tx:
+        rename(tx, "column" if "column" in how else "table", "k", "v", "new")
+        if how == "table made anew":
+            tx.create_table("main.k", COLUMNS, primary_key=key, properties={REPLICATED: "false"})
+    bring(a, b)
+    if how == "table made anew":
+        with b.transaction() as tx:
+            tx.drop_table("main.k")
+    with b.transaction() as tx:
+        if how == "column made anew":
+            rename(tx, "column", "k", "new", "v")
+        else:
+            rename(tx, "table", "new", "v", "k")
+    bring(b, a)
+    rows = {
+        "table made anew": {"main.k": [(1, "of the new one")]},
+        "name of another table": {"main.k": [(1, "of the new one")], "main.old": [(2, "x")]},
+        "column made anew": {"main.k": [(1, "of the new one"), (2, None)]},
+    }
+    for log in (a, b):
+        found = {
+            name: sorted((row["id"], row["v"]) for row in log.table(name).scan().to_arrow().to_pylist())
+            for name in log.tables()
+            if name != "main.t"
+        }
+        assert found == rows[how]
+    assert (bring(a, b).brought, bring(b, a).brought) == (0, 0)
+
+
 @pytest.mark.parametrize("how", ["dropped", "renamed", "altered", "column dropped", "referred to"])
 def test_link_when_what_is_changed_is_another_table_or_column_there_then_stops_and_that_stays_as_it_is(
     a: InMemoryCommitLog, b: InMemoryCommitLog, how: str

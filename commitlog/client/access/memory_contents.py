@@ -20,7 +20,7 @@ from commitlog.catalog.table_changes import ChangedFile, ChangedRow
 from commitlog.catalog.taken_over import HeldRow
 from commitlog.client.access.history_entries import schemas_dropped
 from commitlog.client.access.memory_history import MemoryHistory
-from commitlog.client.access.memory_shapes import MemoryViews, column_ended, shape_at
+from commitlog.client.access.memory_shapes import MemoryViews, columns_ended, shape_at
 from commitlog.client.access.memory_sites import HeldRows
 from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
@@ -327,9 +327,9 @@ class MemoryContents:
             folder = path_of(first.name, str(object_uuid(self._genesis.log_id, "table", entry.table_id)))
             return CatalogTable(definition, holder.name, self._schema_path(holder) + folder)
 
-    def column_ended(self, table_id: int, name: str) -> EndedColumn | None:
+    def columns_ended(self, table_id: int, name: str) -> list[EndedColumn]:
         with self._lock:
-            return column_ended(self._definitions[table_id], name)
+            return columns_ended(self._definitions[table_id], name)
 
     def new_table_path(self, schema: str, table: str, *, is_schema_new: bool = False) -> str | None:
         """Where the files of a table will be that does not exist yet; None where a real log does not know it either."""

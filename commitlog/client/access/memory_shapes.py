@@ -9,7 +9,7 @@ from typing import Protocol
 from commitlog.catalog.snapshot_diff import Named, Shape, TableShape, View
 from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
-from commitlog.domain.model.definitions import EndedColumn, TableDefinition, last_ended
+from commitlog.domain.model.definitions import EndedColumn, TableDefinition, ended_columns
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import SequencerState, ViewState
 
@@ -44,9 +44,9 @@ class MemoryViews:
         return found
 
 
-def column_ended(versions: Sequence[tuple[int, TableDefinition]], name: str) -> EndedColumn | None:
-    """The last column with a name that the newest definition does not give."""
-    return last_ended(
+def columns_ended(versions: Sequence[tuple[int, TableDefinition]], name: str) -> list[EndedColumn]:
+    """The columns with a name that the newest definition does not give, the last one first."""
+    return ended_columns(
         EndedColumn(column.column_id, began_at, ended_at)
         for (began_at, definition), (ended_at, _) in reversed([*pairwise(versions)])
         if (column := definition.by_name.get(name)) is not None

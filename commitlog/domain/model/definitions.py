@@ -39,16 +39,16 @@ class EndedColumn(NamedTuple):
     ended_at: int
 
 
-def last_ended(spans: Iterable[EndedColumn]) -> EndedColumn | None:
-    """The last one of a name's spans, which come the latest first, from where its column got the name on: whatever else of the
-    column changed meanwhile began another span. None of none."""
-    last: EndedColumn | None = None
+def ended_columns(spans: Iterable[EndedColumn]) -> list[EndedColumn]:
+    """A name's spans, which come the latest first, each from where its column got the name on: whatever else of the column
+    changed meanwhile began another span."""
+    found: list[EndedColumn] = []
     for span in spans:
-        if last is None:
-            last = span
-        elif (span.column_id, span.ended_at) == (last.column_id, last.began_at):
-            last = last._replace(began_at=span.began_at)
-    return last
+        if found and (span.column_id, span.ended_at) == (found[-1].column_id, found[-1].began_at):
+            found[-1] = found[-1]._replace(began_at=span.began_at)
+        else:
+            found.append(span)
+    return found
 
 
 @mypyc_attr(acyclic=True)
