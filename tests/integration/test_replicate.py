@@ -270,6 +270,26 @@ def test_replicate_when_a_column_was_dropped_there_and_that_snapshot_expired_the
     assert rows(paris) == rows(tokyo)
 
 
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_replicate_when_a_table_and_its_column_were_renamed_there_then_rows_come_by_the_new_names(
+    profiles: Path, sites: dict[str, CommitLog], is_expired: bool
+) -> None:
+    paris, tokyo = sites["paris"], sites["tokyo"]
+    brought(profiles, "paris", "tokyo")
+    put(paris, 1, by="paris")
+    with tokyo.transaction() as tx:
+        tx.rename_table("main.k", "people")
+    with tokyo.transaction() as tx:
+        tx.alter("main.people").rename_column("v", "by")
+    if is_expired:
+        with tokyo.transaction() as tx:
+            tx.expire_snapshots(tokyo.head_snapshot_id())
+    assert brought(profiles, "paris", "tokyo")["brought"] == 1
+    assert found(tokyo, "main.people") == [{"id": 1, "by": "paris 1"}]
+    brought(profiles, "tokyo", "paris")
+    assert found(paris, "main.people") == found(tokyo, "main.people")
+
+
 def found(log: CommitLog, table: str) -> list[dict[str, Any]]:
     log.wait_for_snapshot()
     return sorted(log.table(table).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
