@@ -16,7 +16,7 @@ import pytest
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError, LogUnavailableError
+from commitlog.errors import ConfigurationError, LinkStoppedError, LogUnavailableError
 from commitlog.ops.service import health
 from commitlog.ops.service.health import log_health
 from commitlog.ops.service.links import LinkHealth, RunningLink, link_healths, link_services
@@ -110,6 +110,28 @@ def test_link_when_it_runs_then_tells_how_far_it_is_until_it_is_stopped(
     assert told.progress.row_changes >= 2
     assert str(told).startswith("tokyo to paris: at snapshot ")
     assert list(link_healths(tokyo)) == []
+
+
+def test_link_when_what_it_brings_is_refused_then_it_tells_how_much_waits_and_not_that_all_is_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paris, tokyo = of_profile(tmp_path, "paris"), of_profile(tmp_path, "tokyo")
+    with node("paris") as target, node("tokyo") as source:
+        logs: dict[str, Any] = {"kafka.paris:9092": target, "kafka.tokyo:9092": source}
+        monkeypatch.setattr(CommitLog, "connect", lambda *, settings: logs[settings.bootstrap_servers])
+        with source.transaction() as tx:
+            tx.create_table("main.k", {"id": "int64"}, primary_key=["id"])
+        Link(source, target).run(follow=False)
+        with target.transaction() as tx:
+            tx.drop_table("main.k")
+        for number in range(3):
+            with source.transaction() as tx:
+                tx.insert_row("main.k", {"id": number})
+        with pytest.raises(LinkStoppedError):
+            RunningLink("tokyo", tokyo, paris).run(threading.Event())
+    [told] = link_healths(paris)
+    assert (told.lag, told.lag_s, told.is_well) == (3, None, False)
+    assert str(told).startswith("tokyo to paris: at snapshot 2, 3 behind; ")
 
 
 def test_link_when_it_has_lost_a_site_then_it_tells_no_lag_and_is_not_ready_until_it_has_begun_again(

@@ -16,6 +16,7 @@ from pathlib import Path
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model.definitions import counted
+from commitlog.errors import LinkStoppedError, TableNotBroughtError
 from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
 from commitlog.ops.service.notes import folder_of, leave_word
 from commitlog.ops.service.supervisor import LINK, Service
@@ -87,16 +88,21 @@ class RunningLink:
                 link.run(told=told)
             except _StoppedError:
                 self._leave_word(link.progress)
+            except (LinkStoppedError, TableNotBroughtError):
+                # What it told last may be that all is brought, and it tells nothing more.
+                self.lag.look()
+                self._leave_word(link.progress, is_stopped=True)
+                raise
             finally:
                 self._read = None
 
-    def _leave_word(self, progress: LinkProgress) -> None:
+    def _leave_word(self, progress: LinkProgress, *, is_stopped: bool = False) -> None:
         self._told_at_s = time.monotonic()
         told = LinkHealth(
             self.service.removeprefix(LINK),
             progress,
             lag=self.lag.records,
-            lag_s=self.lag.seconds,
+            lag_s=None if is_stopped else self.lag.seconds,
             at_ms=int(time.time() * 1000),
         )
         if not leave_word(_folder(self._target) / f"{told.profile}.json", asdict(told)):
@@ -123,7 +129,7 @@ class LinkHealth:
         profile: whose log is read.
         progress: what it has done since it began.
         lag: outcomes of the source that it has not looked at; None when that is not known.
-        lag_s: for how long the first of them has been there.
+        lag_s: for how long the first of them has been there; None when that is not known, as where it was refused.
         at_ms: when that was told.
     """
 
@@ -159,7 +165,7 @@ class LinkHealth:
         done = self.progress
         aged = "" if self.age_s < AGED_S else f", as told {self.age_s:.0f} s ago"
         behind = (
-            f"{self.lag} behind, for {self.lag_s:.1f} s"
+            f"{self.lag} behind" + ("" if self.lag_s is None else f", for {self.lag_s:.1f} s")
             if self.lag
             else "all brought"
             if self.lag == 0
