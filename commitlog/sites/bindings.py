@@ -29,8 +29,8 @@ _LOOKED_AT = 500
 class _Now(NamedTuple):
     """What a table's name and its columns' mean at the target's head, where that table is, and whether links leave it there.
 
-    upto: the snapshot up to which it had the name. known_by: which columns are known by which nodes to mean this. names: what
-    a node's columns are called now.
+    upto: the snapshot up to which it had the name. known_by: which columns are known by which nodes to mean this. missing:
+    which of some columns it has not.
     """
 
     head: int
@@ -39,7 +39,7 @@ class _Now(NamedTuple):
     meant: dict[str, tuple[int, int]]
     known_by: set[tuple[str, tuple[str, ...]]]
     is_left: bool
-    names: dict[tuple[str, tuple[str, ...]], dict[str, str | None]]
+    missing: dict[tuple[str, ...], list[str]]
 
 
 class Bindings:
@@ -49,13 +49,16 @@ class Bindings:
         self._target, self._target_node = target, target_node
         self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
         self._now: dict[tuple[str, str], _Now] = {}
-        self._moved: dict[tuple[tuple[str, str], str], _Now] = {}
+        self._moved: dict[tuple[tuple[str, str], tuple[bool, ...]], _Now] = {}
+        self._changes: dict[tuple[str, str], list[int]] = {}
+        self._makers: dict[int, tuple[str, int] | None] = {}
         self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], list[EndedColumn]] = {}
 
     def look_anew(self) -> None:
         """Ask the target again, for it may have changed what names mean."""
         self._now.clear()
         self._moved.clear()
+        self._changes.clear()
 
     def is_left(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
         """Whether the target leaves a table where it is, by its property ``replicated`` there."""
@@ -140,14 +143,15 @@ class Bindings:
         """What some columns are called at the target that lost their name there, None where they were dropped: those that the
         maker of ``replicated`` knew, without knowing of that."""
         seen = self._seen(name, replicated)
-        found = seen.names.get((replicated.node, columns))
-        if found is None:
-            missing = [each for each in columns if fold(each) not in seen.meant]
-            ends = {each: self._known_end(name, fold(each), seen, replicated) for each in missing}
-            now = {column_id: column for column, (_, column_id) in seen.meant.items() if column}
-            found = {each: now.get(end.column_id) for each, end in ends.items() if end is not None}
-            seen.names[replicated.node, columns] = found
-        return found
+        missing = seen.missing.get(columns)
+        if missing is None:
+            missing = seen.missing[columns] = [each for each in columns if fold(each) not in seen.meant]
+        if not missing:
+            return {}
+        # The same name may have meant another column before the maker knew of the target's last snapshots.
+        ends = {each: self._known_end(name, fold(each), seen, replicated) for each in missing}
+        now = {column_id: column for column, (_, column_id) in seen.meant.items() if column}
+        return {each: now.get(end.column_id) for each, end in ends.items() if end is not None}
 
     def _known_end(
         self, name: tuple[str, str], column: str, seen: _Now, replicated: m.Replicated
@@ -181,7 +185,10 @@ class Bindings:
         found = self._at_head(name)
         if found.meant:
             return found
-        key = name, replicated.node
+        if name not in self._changes:
+            self._changes[name] = list(self._changed(name, _ENDING | _GIVING))
+        ticks = _ticks(replicated)
+        key = name, tuple(self._is_contained(at, ticks) for at in self._changes[name])
         if key not in self._moved:
             self._moved[key] = self._moved_from(name, replicated) or found
         return self._moved[key]
@@ -215,7 +222,9 @@ class Bindings:
     def _is_contained(self, snapshot_id: int, ticks: Mapping[str, int]) -> bool:
         """Whether a node that had taken over others up to these ticks knew a snapshot of the target; one whose maker is
         not known any more is from long ago."""
-        maker = maker_of(self._target, self._target_node, snapshot_id)
+        if snapshot_id not in self._makers:
+            self._makers[snapshot_id] = maker_of(self._target, self._target_node, snapshot_id)
+        maker = self._makers[snapshot_id]
         return maker is None or maker[1] < ticks.get(maker[0], 0)
 
 

@@ -1107,6 +1107,50 @@ def test_link_when_a_table_that_is_left_where_it_is_was_renamed_there_then_it_st
     assert bring(a, b).brought == 0
 
 
+@pytest.mark.parametrize("how", ["table", "column", "column anew"])
+def test_link_when_a_name_meant_one_thing_before_its_site_knew_and_another_one_after_then_each_row_comes_to_what_it_meant(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, how: str
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 1, "v": "of the first"})
+    with b.transaction() as tx:
+        if how == "table":
+            tx.rename_table("main.k", "first")
+            tx.create_table("main.k", COLUMNS, primary_key=["id"])
+        elif how == "column":
+            tx.alter("main.k").rename_column("v", "first").add_column("v", "varchar")
+        else:
+            tx.alter("main.k").drop_column("v").add_column("v", "varchar")
+    bring(b, a)
+    with a.transaction() as tx:
+        tx.insert_row("main.k", {"id": 2, "v": "of the second"})
+    with b.transaction() as tx:
+        rename(tx, how.split()[0], "k", "v", "second")
+    assert bring(a, b).brought == 2
+    bring(b, a)
+    found = {name: b.table(name).scan().to_arrow().to_pylist() for name in b.tables() if name != "main.t"}
+    assert (
+        found
+        == {
+            "table": {
+                "main.first": [{"id": 1, "v": "of the first"}],
+                "main.second": [{"id": 2, "v": "of the second"}],
+            },
+            "column": {
+                "main.k": [
+                    {"id": 1, "first": "of the first", "second": None},
+                    {"id": 2, "first": None, "second": "of the second"},
+                ]
+            },
+            "column anew": {"main.k": [{"id": 1, "second": None}, {"id": 2, "second": "of the second"}]},
+        }[how]
+    )
+    assert found == {name: a.table(name).scan().to_arrow().to_pylist() for name in a.tables() if name != "main.t"}
+
+
 def test_link_when_a_column_was_made_anew_after_its_table_was_renamed_there_then_stops(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
