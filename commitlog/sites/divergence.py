@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from commitlog.client import CommitLog, Transaction
+from commitlog.client.outcomes.describing import moment_of
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.domain.deciding.row_overlay import RowOverlay
@@ -51,7 +52,7 @@ class DivergentRow:
             where it waits for what it refers to.
         row: the row as it would stand.
         node: the site that made it.
-        made_at: when, by that site's clock.
+        made_at: when, by that site's clock; None where that is beyond Python's years.
         met: the rows that are in its way.
         missing: the tables in which what it refers to does not stand.
         snapshot_id: the newest one of the log when it was asked.
@@ -63,7 +64,7 @@ class DivergentRow:
     kind: m.ConflictKind
     row: m.Row
     node: str
-    made_at: datetime
+    made_at: datetime | None
     met: tuple[MetRow, ...]
     missing: tuple[str, ...]
     snapshot_id: int
@@ -208,7 +209,7 @@ def _divergent(
         kind=kind,
         row=row,
         node=claim.origin.node,
-        made_at=datetime.fromtimestamp(claim.origin.stamp_ms / 1000, UTC),
+        made_at=moment_of(claim.origin.stamp_ms),
         met=tuple(_met(claims, definition, other) for other in met),
         missing=() if met else tuple(_missing(state, definition, version)),
         snapshot_id=state.head_snapshot_id,

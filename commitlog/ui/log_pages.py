@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.client.ids import as_proposal_id
 from commitlog.client.outcomes.advising import Advice, advices
-from commitlog.client.outcomes.describing import describe_change, describe_read
+from commitlog.client.outcomes.describing import describe_change, describe_read, moment_of
 from commitlog.client.outcomes.explaining import way_out
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain import model as m
@@ -196,4 +196,4 @@ def _table_of(change: m.Change) -> tuple[str | None, str | None]:
 
 
 def _time(time_ms: int) -> datetime | None:
-    return datetime.fromtimestamp(time_ms / 1000, UTC) if time_ms else None
+    return moment_of(time_ms) if time_ms else None

@@ -537,6 +537,15 @@ def test_explain_when_too_late_then_says_until_when_it_was_asked_for() -> None:
     assert "it was to be decided before 2023-11-14 22:13:20 UTC (decide_before_ms)" in story
 
 
+def test_explain_when_it_was_to_be_decided_before_any_year_of_pythons_then_says_so_in_milliseconds(
+    log: InMemoryCommitLog,
+) -> None:
+    before_ms = m.TIME_US_MIN // 1000 + 1
+    proposal = m.Proposal(new_proposal_id(), "w", 0, (m.CreateSchema("s"),), decide_before_ms=before_ms)
+    assert log.submit(proposal).reason is m.Reason.TOO_LATE
+    assert f"after decide_before_ms {before_ms}" in log.explain(proposal.proposal_id)
+
+
 def test_files_when_compacted_beside_an_alteration_then_their_statistics_go_by_the_names_of_the_base() -> None:
     log = InMemoryCommitLog()
 

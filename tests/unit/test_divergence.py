@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from logs_of_sites import site
 
 from commitlog import ForeignKeySpec
+from commitlog.domain import model as m
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.errors import InvalidRequestError, ProposalRejectedError
 from commitlog.ops.cli import cli, divergent
@@ -251,6 +252,16 @@ def test_divergent_rows_when_one_has_null_where_none_may_be_then_listed_and_sett
     assert (row.row, [met.key for met in row.met]) == ({"id": 2, "x": 7, "v": None}, [{"id": 1}])
     take_local(b, row)
     assert divergent_rows(b) == []
+
+
+def test_divergent_rows_when_a_row_has_a_time_beyond_pythons_years_then_listed_without_it(sites: Pair) -> None:
+    a, b = sites
+    for log, key in ((a, 4), (b, 5)):
+        with log.transaction() as tx:
+            tx.insert_row("main.users", {"id": key, "mail": "cy"}, row_time_us=m.TIME_US_MAX)
+    settle(a, b)
+    for log in sites:
+        assert {row.key["id"]: row.made_at is None for row in divergent_rows(log)} == {2: False, 3: False, 5: True}
 
 
 def test_take_remote_when_the_row_waits_for_its_parent_then_says_what_to_insert(sites: Pair) -> None:

@@ -14,6 +14,7 @@ import pytest
 from looked_at import HOSTILE, HOSTILE_TABLE, busy_log
 from starlette.testclient import TestClient
 
+from commitlog.client.ids import new_proposal_id
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import (
@@ -333,6 +334,18 @@ def test_outcome_page_when_it_names_more_than_is_listed_then_says_how_much_more(
     assert "and 20 more changes" in refused
     assert "and 20 more reads" in refused
     assert "row 0 and 69 more." in refused
+
+
+@pytest.mark.parametrize("created_at_ms", [m.TIME_US_MIN // 1000 + 1, m.TIME_US_MAX // 1000, 2**62])
+def test_outcome_page_when_the_writers_clock_is_beyond_pythons_years_then_does_not_say_when_it_was_sent(
+    created_at_ms: int,
+) -> None:
+    with InMemoryCommitLog() as own:
+        own.submit(m.Proposal(new_proposal_id(), "w", 0, (m.CreateSchema("s"),), created_at_ms=created_at_ms))
+        own_client = TestClient(create_app(own, name="main", pulse=Pulse(own)), base_url="http://localhost")
+        page = outline(own_client, "/outcome/1")
+    assert "create schema s" in page.text
+    assert "by the writer's clock" not in page.text
 
 
 def test_outcome_page_when_it_lists_changes_then_numbers_them_as_its_reasons_do(tmp_path: Path) -> None:

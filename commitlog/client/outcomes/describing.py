@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from commitlog.client.tables.filters import NULL_CHECKS
@@ -14,6 +15,7 @@ from commitlog.domain.model.definitions import counted, quoted, visible
 if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN_MAX = 10
 _MESSAGE_MAX = 1_000
 """Characters; a message may have millions."""
@@ -61,6 +63,15 @@ def _what(reason: str | None, detail: str | None, message: str | None, asked: st
 def one_line(text: str) -> str:
     """A writer's text as it may be shown: on one line, and without what a terminal would obey."""
     return visible(" ".join(text.split()))
+
+
+def moment_of(time_ms: int) -> datetime | None:
+    """A time that a writer gave, in milliseconds since 1970; None where it is beyond Python's years: a log takes PostgreSQL's,
+    and a refused proposal may have any."""
+    try:
+        return _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return None
 
 
 def describe_change(change: m.Change) -> str:

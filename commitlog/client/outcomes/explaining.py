@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from commitlog.client.access.log_access import LogAccess, OutcomeState, ProposalStatus
 from commitlog.client.outcomes.advising import advise
-from commitlog.client.outcomes.describing import describe_change, describe_read
+from commitlog.client.outcomes.describing import describe_change, describe_read, moment_of
 from commitlog.domain import model as m
 from commitlog.domain.again.alternatives import Alternative, alternatives_to
 from commitlog.domain.model.definitions import counted
@@ -136,7 +135,8 @@ def _detail(outcome: m.Outcome) -> str | None:
     """Why, with times as people read them."""
     proposal = outcome.proposal
     if outcome.reason is m.Reason.TOO_LATE and proposal is not None and proposal.decide_before_ms is not None:
-        return f"it was to be decided before {_time(proposal.decide_before_ms)} (decide_before_ms)"
+        before = _time(proposal.decide_before_ms)
+        return outcome.detail if before is None else f"it was to be decided before {before} (decide_before_ms)"
     if outcome.reason is m.Reason.WRITER_FENCED and proposal is not None and proposal.writer_epoch is None:
         return "it names no writer epoch, and since the writer id was opened only its newest epoch may write"
     return outcome.detail
@@ -180,5 +180,6 @@ def _finer(conflicts: tuple[m.Conflict, ...]) -> str | None:
     return None
 
 
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _time(time_ms: int) -> str | None:
+    moment = moment_of(time_ms)
+    return None if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
+from commitlog.client.outcomes.describing import moment_of
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
+from commitlog.domain.model.values import is_bigint
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXT, _INT, _LONG, _TIME = pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC")
 _CONFLICT = pa.struct(
     {
@@ -37,7 +38,7 @@ OUTCOMES = pa.schema(
     }
 )  # fmt: skip
 """The columns: of `Outcome` and its `Proposal`. files, rows, bytes: of the data files that it brought; created_at: by the
-writer's clock; tables: that its changes name."""
+writer's clock; tables: that its changes name. Times and sums that no column can hold are NULL."""
 
 
 def to_row(outcome: m.Outcome, offset: int) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def to_row(outcome: m.Outcome, offset: int) -> dict[str, Any]:
         "original_seq": outcome.original_seq,
         "proposal_id": _id(outcome.proposal_id),
         "writer_id": outcome.writer_id,
-        "decided_at": _time(outcome.decided_at_ms),
+        "decided_at": moment_of(outcome.decided_at_ms),
         "conflict_count": outcome.conflict_count,
         "conflicts": [_conflict(each) for each in outcome.conflicts],
         "resolutions": [_resolution(each) for each in outcome.resolutions],
@@ -75,12 +76,12 @@ def _of_proposal(proposal: m.Proposal) -> dict[str, Any]:
         "isolation": proposal.isolation.value,
         "author": proposal.author,
         "message": proposal.message,
-        "created_at": _time(proposal.created_at_ms) if proposal.created_at_ms else None,
+        "created_at": moment_of(proposal.created_at_ms) if proposal.created_at_ms else None,
         "change_kinds": [change.kind.value for change in proposal.changes],
         "tables": list(dict.fromkeys(f"{schema}.{table}" for schema, table in tables if table is not None)),
         "files": len(files),
-        "rows": sum(file.record_count for file in files),
-        "bytes": sum(file.file_size_bytes for file in files),
+        "rows": _sum(file.record_count for file in files),
+        "bytes": _sum(file.file_size_bytes for file in files),
     }
 
 
@@ -119,5 +120,7 @@ def _id(proposal_id: bytes | None) -> str | None:
     return None if proposal_id is None else format_id(proposal_id)
 
 
-def _time(time_ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=time_ms)
+def _sum(counts: Iterable[int]) -> int | None:
+    """None where no column can hold it: a refused proposal may have told anything."""
+    total = sum(counts)
+    return total if is_bigint(total) else None
