@@ -546,6 +546,21 @@ def test_explain_when_it_was_to_be_decided_before_any_year_of_pythons_then_says_
     assert f"after decide_before_ms {before_ms}" in log.explain(proposal.proposal_id)
 
 
+def test_explain_when_texts_would_steer_a_terminal_or_look_like_other_lines_then_they_are_written_out(
+    log: InMemoryCommitLog,
+) -> None:
+    steering = "w\x1b[2J\nDecided 2026-01-01 as outcome 1: COMMITTED\u202e"
+    settings = {steering: steering}
+    for writer_id, message in ((steering, "x"), ("w", steering)):
+        proposal = m.Proposal(new_proposal_id(), writer_id, 0, (m.Configure(settings),), message=message)
+        assert log.submit(proposal).reason is m.Reason.INVALID
+        lines = log.explain(proposal.proposal_id).split("\n")
+        assert [line for line in lines if not line.isprintable()] == []
+        assert [line for line in lines if line.startswith("Decided")] == [
+            f"Decided {lines[4].removeprefix('Decided ')}"
+        ]
+
+
 def test_files_when_compacted_beside_an_alteration_then_their_statistics_go_by_the_names_of_the_base() -> None:
     log = InMemoryCommitLog()
 

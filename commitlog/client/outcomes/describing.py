@@ -86,7 +86,9 @@ def describe_change(change: m.Change) -> str:
         case m.ExpireSnapshots():
             return f"expire snapshots before {change.older_than_snapshot_id}"
         case m.Configure():
-            return "configure " + ", ".join(f"{key} = {value}" for key, value in change.settings.items())
+            return "configure " + ", ".join(
+                f"{quoted(key)} = {quoted(str(value))}" for key, value in change.settings.items()
+            )
         case _:
             return _describe_table_change(change)
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from commitlog.client.access.log_access import LogAccess, OutcomeState, ProposalStatus
 from commitlog.client.outcomes.advising import advise
-from commitlog.client.outcomes.describing import describe_change, describe_read, moment_of
+from commitlog.client.outcomes.describing import describe_change, describe_read, moment_of, one_line
 from commitlog.domain import model as m
 from commitlog.domain.again.alternatives import Alternative, alternatives_to
 from commitlog.domain.model.definitions import counted
+from commitlog.domain.model.definitions import quoted
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import HistoryUnavailableError
 from commitlog.log.codec import decode_statistics
@@ -86,7 +87,7 @@ def explain(access: LogAccess, proposal_id: m.ProposalId) -> Explanation:
 
 def _decided(outcome: m.Outcome, tried: Sequence[Alternative], unavailable: str | None) -> Iterator[str]:
     shown = "without an id" if outcome.proposal_id is None else format_id(outcome.proposal_id)
-    yield f"Proposal {shown} by writer {outcome.writer_id or 'unknown'}"
+    yield f"Proposal {shown} by writer {quoted(outcome.writer_id or 'unknown')}"
     proposal = outcome.proposal
     if proposal is not None:
         yield from _asked(proposal)
@@ -110,7 +111,7 @@ def _decided(outcome: m.Outcome, tried: Sequence[Alternative], unavailable: str 
 
 def _asked(proposal: m.Proposal) -> Iterator[str]:
     if proposal.message:
-        yield f"  message: {proposal.message.splitlines()[0]}"
+        yield f"  message: {one_line(proposal.message.splitlines()[0])}"
     changes = [describe_change(change) for change in proposal.changes]
     yield "Asked to " + ("open its writer" if proposal.open_writer else "; ".join(changes[:_SHOWN_MAX]) or "do nothing")
     if len(changes) > _SHOWN_MAX:
