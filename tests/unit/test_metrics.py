@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
+import struct
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -159,6 +162,11 @@ def read(address: str | urllib.request.Request) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def connected(address: str) -> socket.socket:
+    host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
 @pytest.fixture
 def told(settings: Settings) -> dict[tuple[str, ...], float]:
     """All that is told, by name and the values of its labels but the log's."""
@@ -263,6 +271,40 @@ def test_endpoint_when_asked_then_answers(
         assert found[0] == status
         assert text in found[1]
         assert read(urllib.request.Request(address + path, method="HEAD")) == (status, ""), "as balancers ask"
+
+
+def test_endpoint_when_who_asked_has_gone_then_nothing_is_written_beside_the_log(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked, gone = threading.Event(), threading.Event()
+
+    class Slow(WatchedOne):
+        def problem(self) -> str | None:
+            asked.set()
+            assert gone.wait(60)
+            return None
+
+    with endpoint(settings, Slow()) as address, connected(address) as client:
+        client.sendall(b"GET /readyz HTTP/1.1\r\n\r\n")
+        assert asked.wait(60)
+        # It is cut, as by a Prometheus that waits no longer.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        answering = [each for each in threading.enumerate() if "process_request" in each.name]
+        gone.set()
+        for each in answering:
+            each.join(60)
+    assert answering
+    assert capsys.readouterr().err == ""
+
+
+def test_endpoint_when_a_connection_says_nothing_then_it_is_closed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.ops.service.endpoint.SILENCE_S", 0.1)
+    with endpoint(settings, WatchedOne()) as address, connected(address) as silent, connected(address) as half:
+        half.sendall(b"GET /met")
+        assert (silent.recv(1), half.recv(1)) == (b"", b"")
 
 
 def test_endpoint_when_the_home_takes_no_note_of_it_then_the_service_goes_on(settings: Settings) -> None:

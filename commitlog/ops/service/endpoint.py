@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from commitlog.ops.service.supervisor import LINK
 
 PORTS = ("sequencer", "projector", "checkpointer", "page", "serve", "gateway", "relay")
 """Each service has the port after the one before it, the first `metrics_port`; links come after them, in their order."""
+
+SILENCE_S = 10
+"""A connection on which nothing moves for so long is closed: each has a thread of the service."""
 
 _logger = logging.getLogger("commitlog.metrics")
 
@@ -104,9 +108,18 @@ class _Told(Collector):
         return 404, b"here are /metrics, /livez and /readyz\n"
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """Who asks may go away before the answer; all else is a defect, for the log."""
+        if not isinstance(sys.exception(), ConnectionError):
+            _logger.exception("a request was not answered")
+
+
 @contextmanager
 def _served(told: _Told, taken: socket.socket) -> Iterator[None]:
     class Handler(BaseHTTPRequestHandler):
+        timeout = SILENCE_S
+
         def do_HEAD(self) -> None:
             self._begin()
 
@@ -124,7 +137,7 @@ def _served(told: _Told, taken: socket.socket) -> Iterator[None]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(taken.getsockname()[:2], Handler, bind_and_activate=False)
+    server = _Server(taken.getsockname()[:2], Handler, bind_and_activate=False)
     server.socket.close()
     server.socket = taken
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
