@@ -8,14 +8,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from commitlog import errors
+from commitlog.catalog.checks import Finding
 from commitlog.local.processes import free_port
 from commitlog.ops.cli import cli, exit_code, main
+from commitlog.ops.maintenance.doctor import CheckResult
 from commitlog.ops.service.json_logs import JsonFormatter
 from commitlog.ops.service.supervisor import SEQUENCER, SERVICES
 
@@ -58,6 +61,33 @@ def test_command_when_a_setting_is_wrong_then_names_it_and_its_source(tmp_path: 
     assert done.returncode == 2
     assert "COMMITLOG_DATABASE_URL" in done.stderr
     assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("error", [errors.CommitLogError, OSError])
+def test_command_when_an_error_tells_what_others_have_written_then_no_terminal_obeys_it(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise error("no \x1b[2J\u202e\nin \N{BLACK SQUARE}")
+
+    monkeypatch.setattr("sys.argv", ["commitlog", "log"])
+    monkeypatch.setattr(cli, "main", fails)
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert capsys.readouterr().err == "error: no \\x1b[2J\\u202e\nin \N{BLACK SQUARE}\n"
+
+
+def test_doctor_when_a_file_has_a_name_that_would_steer_a_terminal_then_it_is_written_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steering = "/lake/main/t/\x1b[2J\u202e.parquet"
+    result = CheckResult("files", (Finding(f"1 live files are missing: {steering}", "look"),))
+    monkeypatch.setattr("commitlog.ops.maintenance.doctor.examine", lambda *_, **__: iter([result]))
+    done = CliRunner().invoke(cli, ["doctor"])
+    assert done.exit_code == 1
+    assert "\nfiles: 1 live files are missing: /lake/main/t/\\x1b[2J\\u202e.parquet\n" in done.stdout
+    [as_json] = CliRunner().invoke(cli, ["doctor", "--json"]).stdout.splitlines()
+    assert json.loads(as_json)["findings"][0]["what"].endswith(steering)
 
 
 def test_log_when_postgres_is_away_then_names_its_address(tmp_path: Path) -> None:

@@ -179,14 +179,21 @@ def main() -> None:
     except CommitLogError as error:
         if debug:
             raise
-        click.echo(f"error: {error}", err=True)
+        _say(str(error))
         sys.exit(exit_code(error))
     except (OSError, ImportError) as error:
         if debug:
             raise
-        click.echo(f"error: {_plain(error)}", err=True)
+        _say(_plain(error))
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(error: str) -> None:
+    """An error may tell what others have written: names, paths, an answer of DuckDB's."""
+    from commitlog.ops.cli.options import obeyed_by_none
+
+    click.echo(f"error: {obeyed_by_none(error)}", err=True)
 
 
 def _open_closed_streams() -> None:

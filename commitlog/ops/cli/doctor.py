@@ -11,7 +11,14 @@ import click
 from commitlog.config import Settings
 from commitlog.domain.model.definitions import counted
 from commitlog.ops.cli.ages import AGE_MS, read_age_ms
-from commitlog.ops.cli.options import json_option, print_json, print_table, settings_options, shown_progress
+from commitlog.ops.cli.options import (
+    json_option,
+    obeyed_by_none,
+    print_json,
+    print_table,
+    settings_options,
+    shown_progress,
+)
 
 if TYPE_CHECKING:
     from commitlog.ops.maintenance.doctor import CheckResult
@@ -63,7 +70,7 @@ def _print_results(results: Sequence[CheckResult]) -> None:
     print_table(["check", "", "found"], [(result.check, _state(result), _first(result)) for result in results])
     for result in results:
         for finding in result.findings:
-            click.echo(f"\n{result.check}: {finding.what}\n  -> {finding.advice}")
+            click.echo(obeyed_by_none(f"\n{result.check}: {finding.what}\n  -> {finding.advice}"))
 
 
 @click.command("clean")

@@ -164,8 +164,8 @@ def shown_width() -> int:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
     """A table for people; without a terminal its lines are as long as they need to be."""
-    cells = [[("" if cell is None else _obeyed_by_none(cell_text(cell)), _style(cell)) for cell in row] for row in rows]
-    names = [_obeyed_by_none(column) for column in columns]
+    cells = [[("" if cell is None else obeyed_by_none(cell_text(cell)), _style(cell)) for cell in row] for row in rows]
+    names = [obeyed_by_none(column) for column in columns]
     width = shown_width()
     if width == sys.maxsize:
         _print_lines(title, [names, *([text for text, _ in row] for row in cells)])
@@ -199,7 +199,7 @@ def _print_lines(title: str | None, rows: Sequence[Sequence[str]]) -> None:
             click.echo("  ".join(padded).rstrip())
 
 
-def _obeyed_by_none(text: str) -> str:
+def obeyed_by_none(text: str) -> str:
     """A text without what a terminal would obey; its lines stay."""
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text

@@ -10,7 +10,14 @@ from pathlib import Path
 import click
 
 from commitlog.config import Settings
-from commitlog.ops.cli.options import json_option, not_empty, print_json, settings_options, shown_progress
+from commitlog.ops.cli.options import (
+    json_option,
+    not_empty,
+    obeyed_by_none,
+    print_json,
+    settings_options,
+    shown_progress,
+)
 
 
 @click.command("verify")
@@ -101,5 +108,5 @@ def _verify_all(settings: Settings, archived: str | None, catalog: bool, _: str 
         plain = dataclasses.asdict(report) | {"head_hash": report.head_hash.hex(), "ok": report.ok}
         print_json(plain)
     else:
-        click.echo(str(report))
+        click.echo(obeyed_by_none(str(report)))
     return report.ok
