@@ -6,6 +6,7 @@ about what is still on its way. All checks look at one SQL snapshot, and none of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from commitlog.catalog import guard
 from commitlog.catalog.alterations import alterations
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.outside_files import rows_outside_files
+from commitlog.catalog.projecting.objects import NO_DEFAULT, column_rows
 from commitlog.catalog.projecting.statistics import bound, leaves
 from commitlog.domain.model import BIGINT_MAX
 from commitlog.domain.model.definitions import Column, counted
@@ -54,6 +56,9 @@ _COUNTERS = sql.SQL("""
 _LIVE_TABLES = sql.SQL("""
     SELECT t.table_id, s.schema_name, t.table_name FROM ducklake_table t JOIN ducklake_schema s USING (schema_id)
     WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL""")
+_LIVE_COLUMNS = sql.SQL("""
+    SELECT table_id, column_id, column_name, column_type, initial_default, default_value, nulls_allowed, parent_column,
+           default_value_type FROM ducklake_column WHERE end_snapshot IS NULL""")
 _TWO_DELETE_FILES = sql.SQL("""
     SELECT data_file_id FROM ducklake_delete_file WHERE end_snapshot IS NULL
     GROUP BY data_file_id HAVING count(*) > 1 ORDER BY 1""")
@@ -171,6 +176,14 @@ class CheckedCatalog:
 Check: TypeAlias = Callable[[CheckedCatalog], Iterator[Finding]]
 
 
+def findings(check: Check, catalog: CheckedCatalog) -> Iterator[Finding]:
+    """What a check finds: also that somebody has put there what cannot be compared, such as NULL for a count."""
+    try:
+        yield from check(catalog)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        yield Finding(f"something is there that commitlog never writes: {error!r}", REBUILD)
+
+
 def shown(values: Sequence[object]) -> str:
     """Some values in words: the first few, and how many more."""
     more = len(values) - SHOWN_MAX
@@ -257,6 +270,24 @@ def check_tables(catalog: CheckedCatalog) -> Iterator[Finding]:
         if found.get(table_id) != wanted.get(table_id):
             is_here, should = found.get(table_id, "not there"), wanted.get(table_id, "no live table")
             yield Finding(f"table {table_id} is {is_here}, by the log it is {should}", REBUILD)
+
+
+def check_columns(catalog: CheckedCatalog) -> Iterator[Finding]:
+    """The columns of the live tables: what they are called, their types, and whether and from what they are filled."""
+    found: dict[int, Counter[tuple[Any, ...]]] = {}
+    for table_id, *row in catalog.select(_LIVE_COLUMNS):
+        found.setdefault(table_id, Counter())[tuple(row)] += 1
+    own = dict(catalog.select(_DEFINITIONS))
+    for table_id, table in sorted(catalog.tables.items()):
+        here, wanted = found.get(table_id, Counter()), Counter[tuple[Any, ...]]()
+        for column_id, name, kind, initial, default, *rest in column_rows(table.definition).values():
+            wanted[column_id, name, kind, initial, NO_DEFAULT if default is None else default, *rest] += 1
+        wrong = sorted({(row[0], row[1]) for row in (here - wanted) + (wanted - here)}, key=str)
+        if wrong:
+            names = shown([f"{name} ({column_id})" for column_id, name in wrong])
+            yield Finding(f"{table.schema.name}.{table.name}: not as the log has them: columns {names}", REBUILD)
+        if table_id not in own or load_definition(own[table_id]) != table.definition:
+            yield Finding(f"{table.schema.name}.{table.name}: commitlog.table_definitions has another one", REBUILD)
 
 
 def check_live_files(catalog: CheckedCatalog) -> Iterator[Finding]:
@@ -422,6 +453,7 @@ WITH_STATE: dict[str, Check] = {
     "snapshots": check_snapshots,
     "counters": check_counters,
     "tables": check_tables,
+    "columns": check_columns,
     "live files": check_live_files,
     "deletes": check_deletes,
     "keyed rows": check_keyed_rows,

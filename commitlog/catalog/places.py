@@ -71,9 +71,16 @@ def _files(table: str, key: str) -> sql.Composed:
 
 
 def data_path(conn: Connection) -> str:
-    """Where the lake's files are; ends with a slash."""
+    """Where the lake's files are; ends with a slash.
+
+    Raises:
+        CatalogMismatchError: the catalog does not say.
+    """
     row = conn.execute(DATA_PATH).fetchone()
-    assert row is not None, "the catalog has no data_path"
+    if row is None:
+        raise CatalogMismatchError(
+            "ducklake_metadata has no data_path any more: `commitlog catalog rebuild` makes the catalog anew from the log"
+        )
     return str(row[0])
 
 
@@ -101,8 +108,17 @@ def referenced_paths(conn: Connection) -> Iterator[str]:
 
 
 def scheduled_files(conn: Connection) -> list[ScheduledFile]:
-    """The files that were scheduled for deletion; the times are UTC's, whatever zone the session has."""
+    """The files that were scheduled for deletion; the times are UTC's, whatever zone the session has.
+
+    Raises:
+        CatalogMismatchError: there is a row that does not say which file, or since when.
+    """
     rows = conn.execute(_SCHEDULED).fetchall()
+    if any(None in row for row in rows):
+        raise CatalogMismatchError(
+            "ducklake_files_scheduled_for_deletion has a row without an id, a path or a time, which commitlog never writes: "
+            "remove it"
+        )
     return [ScheduledFile(row, file_id, path, at.astimezone(UTC)) for row, file_id, path, at in rows]
 
 

@@ -22,7 +22,13 @@ from commitlog.client import CommitLog
 from commitlog.client.files.lake import MARKER, new_name
 from commitlog.config import Settings
 from commitlog.domain import model as m
-from commitlog.errors import CatalogMismatchError, ConfigurationError, DataFileError, ProposalRejectedError
+from commitlog.errors import (
+    CatalogMismatchError,
+    CatalogRefusedError,
+    ConfigurationError,
+    DataFileError,
+    ProposalRejectedError,
+)
 from commitlog.log.checkpoint import Checkpointer, checkpoint_dir_of
 from commitlog.log.codec import encode_proposal
 from commitlog.log.genesis import find_genesis
@@ -439,6 +445,37 @@ def test_clean_when_the_lake_is_not_seen_or_the_catalog_is_damaged_then_removes_
     lake.sql("UPDATE commitlog.applied SET hash = '\\x00'")
     with pytest.raises(CatalogMismatchError, match="doctor"):
         removable(lake)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "told"),
+    [
+        ("UPDATE ducklake_data_file SET table_id = NULL WHERE path LIKE 'b%'", CatalogMismatchError, "doctor"),
+        ("DELETE FROM ducklake_metadata WHERE key = 'data_path'", CatalogMismatchError, "no data_path"),
+        (
+            "INSERT INTO ducklake_files_scheduled_for_deletion VALUES (7, 'x', true, NULL)",
+            CatalogMismatchError,
+            "without an id, a path or a time",
+        ),
+        (
+            "INSERT INTO ducklake_files_scheduled_for_deletion VALUES (7, 'x', true, 'infinity')",
+            CatalogRefusedError,
+            "",
+        ),
+        ("ALTER TABLE ducklake_delete_file RENAME TO taken_away", CatalogRefusedError, "ducklake_delete_file"),
+    ],
+)
+def test_clean_when_the_catalog_holds_what_commitlog_never_writes_then_says_so_and_removes_nothing(
+    lake: LiveLake, statement: str, error: type[Exception], told: str
+) -> None:
+    path = ours(lake)
+    lake.age(path)
+    lake.pause()
+    lake.sql(statement)
+    done = CliRunner().invoke(cli, ["clean", "--yes"], env=lake.settings.environment())
+    assert type(done.exception) is error, done.output
+    assert told in str(done.exception)
+    assert path.exists()
 
 
 def test_clean_when_called_then_asks_shows_and_removes(lake: LiveLake) -> None:

@@ -43,6 +43,8 @@ _MAKE_ROWS_TABLE = sql.SQL("CREATE TABLE {} (row_id bigint, begin_snapshot bigin
 _INDEX_ROWS_TABLE = sql.SQL("CREATE INDEX ON {} (row_id)")
 
 ColumnRow = tuple[int, str, str, str | None, str | None, bool, int | None, str]
+NO_DEFAULT = "NULL"
+"""As the catalog has it."""
 
 _TABLES_NAMED = sql.SQL("""
     SELECT table_id, table_name FROM ducklake_table WHERE schema_id = %s AND end_snapshot IS NULL""")
@@ -132,7 +134,7 @@ class ObjectProjection:
             parent = self._live_definition(spec.ref_schema, spec.ref_table)
             key = reference(definition, spec, parent)
             definition = definition.replace(foreign_keys=(*definition.foreign_keys, key))
-        for column in _column_rows(definition).values():
+        for column in column_rows(definition).values():
             self._add_column(table_id, column)
         self._add_partitioning(definition)
         self.tracker.redefine(definition)
@@ -161,7 +163,7 @@ class ObjectProjection:
                 name,
                 kind,
                 initial_default,
-                "NULL" if default is None else default,
+                NO_DEFAULT if default is None else default,
                 nullable,
                 parent,
                 default_type,
@@ -224,7 +226,7 @@ class ObjectProjection:
         table_id = after.table_id
         if before.name != after.name:
             yield self._write_name(table_id, after.name)
-        old, new = _column_rows(before), _column_rows(after)
+        old, new = column_rows(before), column_rows(after)
         ended = [column_id for column_id, row in old.items() if new.get(column_id) != row]
         added = [row for column_id, row in new.items() if old.get(column_id) != row]
         if ended:
@@ -307,7 +309,7 @@ def quoted_in_changes(*names: str) -> str:
     return ".".join(['"' + name.replace('"', '""') + '"' for name in names])
 
 
-def _column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:
+def column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:
     """What ``ducklake_column`` holds of a definition, by column id, nested fields included."""
     rows: dict[int, ColumnRow] = {}
 

@@ -94,11 +94,15 @@ def clean_command(
     Only files that commitlog's writers made, and none outside of the data path, none that a snapshot or a waiting proposal
     names. The age, at least 1h, must be longer than any writer takes from writing a file to proposing it.
     """
+    from commitlog.catalog.connecting import told_plainly
     from commitlog.ops.maintenance.clean import Cleaning
 
     if as_json and not (dry_run or yes):
         raise click.UsageError("with --json there is nobody to ask: give --dry-run or --yes")
-    with Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign) as cleaning:
+    with (
+        told_plainly(settings.database_url),
+        Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign) as cleaning,
+    ):
         found = cleaning.removable()
         if not as_json:
             if found:

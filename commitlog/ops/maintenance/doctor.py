@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from posixpath import basename
 
 import psycopg
+from pyarrow import ArrowInvalid
 
-from commitlog.catalog.checks import ALWAYS, WITH_STATE, Finding, shown
+from commitlog.catalog.checks import ALWAYS, WITH_STATE, Finding, findings, shown
 from commitlog.catalog.connecting import Connection, catalog_url, connect, told_plainly
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.client.files.lake import MARKER, check_owner
@@ -142,7 +143,7 @@ def examine_on(
         if log.state is None:
             yield CheckResult(name, not_checked="the catalog is no image of this log")
         else:
-            yield CheckResult(name, tuple(check(catalog)))
+            yield CheckResult(name, tuple(findings(check, catalog)))
     yield CheckResult(
         DURABILITY, tuple(Finding(*each) for each in weaknesses(settings, require_genesis(settings).partitions))
     )
@@ -163,7 +164,7 @@ def examine_storage(
     storage = _Storage(conn, footers, log_id, log)
     try:
         storage.look()
-    except OSError as error:
+    except (CatalogMismatchError, OSError, ArrowInvalid) as error:
         for name in STORAGE:
             yield CheckResult(name, not_checked=f"the files cannot be listed: {error}")
         return

@@ -9,7 +9,7 @@ from posixpath import basename, dirname
 from typing import Self
 
 from commitlog.catalog import places
-from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_position
+from commitlog.catalog.checks import CheckedCatalog, check_live_files, check_position, findings
 from commitlog.catalog.connecting import Connection, catalog_url, connect
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.places import ScheduledFile
@@ -173,7 +173,7 @@ def _checked(settings: Settings, conn: Connection) -> CheckedCatalog:
     catalog = checked_catalog(conn, settings)
     if catalog is None:
         raise CatalogMismatchError("there is no catalog yet: `commitlog init`")
-    wrong = [*check_position(catalog), *(() if catalog.log.state is None else check_live_files(catalog))]
+    wrong = [*check_position(catalog), *(() if catalog.log.state is None else findings(check_live_files, catalog))]
     if wrong:
         raise CatalogMismatchError(f"nothing was removed: {wrong[0].what}; see `commitlog doctor`")
     return catalog
