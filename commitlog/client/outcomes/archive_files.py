@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -129,7 +129,7 @@ class ArchiveFiles:
         name, names = f"{_END}/outcomes.parquet", self.names()
         if self._filesystem.get_file_info(f"{self._folder}/{name}").type is not fs.FileType.File:
             return []
-        begins = int(self._metadata(name, _AFTER))
+        begins = int(self._told(name, _AFTER))
         closed = self.position(names[-1]).seq if names else -1
         if begins > closed:
             raise LogIntegrityError(
@@ -147,7 +147,7 @@ class ArchiveFiles:
         names = self.names()
         if not names:
             return asked or RANGE_SNAPSHOTS
-        length = int(self._metadata(names[0], _RANGE))
+        length = int(self._told(names[0], _RANGE))
         if asked not in (None, length):
             raise ConfigurationError(
                 f"the archive at {self._to} has ranges of {length} snapshots: go on with that number, or without any"
@@ -156,30 +156,42 @@ class ArchiveFiles:
 
     def position(self, name: str) -> LogPosition:
         """The last outcome that a file holds."""
-        log_id, seq, epoch, digest, offset = json.loads(self._metadata(name, _POSITION))
-        return LogPosition(bytes.fromhex(log_id), seq, epoch, bytes.fromhex(digest), offset)
+        with self._as_written(name):
+            log_id, seq, epoch, digest, offset = self._told(name, _POSITION)
+            return LogPosition(bytes.fromhex(log_id), seq, epoch, bytes.fromhex(digest), offset)
 
-    def _metadata(self, name: str, key: bytes) -> bytes:
-        try:
+    def _told(self, name: str, key: bytes) -> Any:
+        """What a file says of itself."""
+        with self._as_written(name):
             metadata = pq.read_metadata(f"{self._folder}/{name}", filesystem=self._filesystem).metadata or {}
-            return bytes(metadata[key])
-        except (pa.ArrowException, KeyError) as error:
-            raise self._broken(name, error) from None
+            return json.loads(metadata[key])
 
-    def _broken(self, name: str, error: Exception) -> LogIntegrityError:
-        return LogIntegrityError(f"{self.url(name)} is not as `commitlog archive` or `backup` has written it: {error}")
+    @contextmanager
+    def _as_written(self, name: str) -> Iterator[None]:
+        """Raise LogIntegrityError for what Arrow, or we, cannot read of a file that somebody has changed or cut."""
+        try:
+            yield
+        except (pa.ArrowException, LookupError, TypeError, ValueError, OSError) as error:
+            # Of a broken footer Arrow says so, too; of a store it may be that it does not answer.
+            if isinstance(error, OSError) and not (error.errno is None and self._is_here):
+                raise
+            raise LogIntegrityError(
+                f"{self.url(name)} is not as `commitlog archive` or `backup` has written it: {error}"
+            ) from None
+
+    @property
+    def _is_here(self) -> bool:
+        return isinstance(self._filesystem, fs.LocalFileSystem)
 
     def records(self, name: str) -> Iterator[ArchivedRecord]:
         """What a file holds."""
-        try:
-            with self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
-                file = pq.ParquetFile(opened)
-                for group in range(file.num_row_groups):
-                    for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=_RECORD):
-                        for row in batch.to_pylist():
-                            yield ArchivedRecord(row["raw"], tuple(row["takeovers"]), row["results_offset"])
-        except pa.ArrowException as error:
-            raise self._broken(name, error) from None
+        with self._as_written(name), self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
+            file = pq.ParquetFile(opened)
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=_RECORD):
+                    for row in batch.to_pylist():
+                        takeovers = tuple(map(bytes, row["takeovers"]))
+                        yield ArchivedRecord(bytes(row["raw"]), takeovers, int(row["results_offset"]))
 
     def write_ranges(self, records: Iterator[PlacedRecord], length: int, number: int) -> Iterator[ArchivedRange]:
         """Write each range that is closed, from that of a number on; of the last one, which is not yet, nothing stays."""
@@ -251,7 +263,7 @@ class ArchiveFiles:
 
     def _sync(self, place: str) -> None:
         """Have the disk hold a file or folder; a store has done so when it answers."""
-        if isinstance(self._filesystem, fs.LocalFileSystem):
+        if self._is_here:
             descriptor = os.open(place, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
