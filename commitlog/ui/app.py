@@ -24,7 +24,7 @@ from commitlog.errors import (
     SnapshotNotFoundError,
     TableNotFoundError,
 )
-from commitlog.ui.guarding import KnownHosts, StrictHeaders, Token
+from commitlog.ui.guarding import HEADERS, KnownHosts, StrictHeaders, Token
 from commitlog.ui.live import Live
 from commitlog.ui.log_pages import log_page, outcome_page, proposal_page, snapshot_page
 from commitlog.ui.overview import overview_page
@@ -115,6 +115,7 @@ def create_app(
         exception_handlers={
             HTTPException: partial(_refused, site),
             CommitLogError: partial(_failed, site),
+            Exception: partial(_broken, site),
         },
         lifespan=beating,
     )
@@ -128,6 +129,17 @@ def _refused(site: Site, request: Request, error: Exception) -> Response:
     )
     answer = site.page("error.html", status=error.status_code, title=title, detail=detail)
     answer.headers.update(error.headers or {})
+    return answer
+
+
+def _broken(site: Site, request: Request, error: Exception) -> Response:
+    """What nobody has thought of; it is answered outside of all guards, and then logged with its traceback."""
+    detail = (
+        "either the catalog was changed by hand, which `commitlog doctor` tells, or it is a defect of commitlog: report "
+        f"the traceback in the page's log ({type(error).__name__})"
+    )
+    answer = site.page("error.html", status=500, title="This page has failed", detail=detail)
+    answer.headers.update(HEADERS)
     return answer
 
 

@@ -28,6 +28,7 @@ from commitlog.ops.service.links import LinkHealth
 from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui.app import PAGES, create_app
+from commitlog.ui.guarding import HEADERS
 from commitlog.ui.pulse import Pulse
 from commitlog.ui.words import link, table_link
 
@@ -510,6 +511,23 @@ def test_pages_when_the_catalog_does_not_answer_then_say_so(tmp_path: Path, monk
         for path in ("/", "/log", "/tables", "/writers"):
             assert "postgresql://lake" in outline(client, path, status=503).text
         assert "All is well" in outline(client, "/health").text
+
+
+def test_pages_when_something_is_there_that_nobody_has_thought_of_then_say_so_under_the_same_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with busy_log(tmp_path) as log:
+        app = create_app(log, name="main", pulse=Pulse(log))
+        client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+
+        def unthought_of() -> None:
+            raise TypeError("<b>None</b>")
+
+        monkeypatch.setattr(log, "contents", unthought_of)
+        page = outline(client, "/tables", status=500)
+        assert "This page has failed" in page.text
+        assert "commitlog doctor" in page.text
+        assert client.get("/tables").headers.items() >= HEADERS.items()
 
 
 def test_writers_page_when_opened_then_counts_what_each_has_done(client: TestClient) -> None:
