@@ -30,11 +30,18 @@ from commitlog.domain.model.definitions import (
     PartitionKey,
     TableDefinition,
     ended_columns,
+    quoted,
 )
 from commitlog.domain.model.settings import changed_settings
 from commitlog.domain.model.types import ColumnType, fold, parse_type
 from commitlog.domain.state.dumping import load_definition
-from commitlog.errors import CatalogUnavailableError, ConfigurationError, MomentNotFoundError, SnapshotNotFoundError
+from commitlog.errors import (
+    CatalogMismatchError,
+    CatalogUnavailableError,
+    ConfigurationError,
+    MomentNotFoundError,
+    SnapshotNotFoundError,
+)
 
 PROJECTOR_NAME = "commitlog projector"
 STANDBY_NAME = "commitlog standby"
@@ -272,29 +279,20 @@ class Catalog(CatalogReader):
         return sorted(name for name, _ in self._select(statements.SCHEMAS_AT, (snapshot_id, snapshot_id)))
 
     def table_at(self, schema: str, table: str, snapshot_id: int) -> CatalogTable | None:
-        """A table as of a snapshot; None when there is none of that name."""
+        """A table as of a snapshot; None when there is none of that name.
+
+        Raises:
+            CatalogMismatchError: what the catalog says of it is not what commitlog writes.
+        """
         for found in self._select(statements.TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
-            table_id, table_name, schema_id, schema_name, path, stored, left_since, columns, partitions = found
-            if fold(table_name) == fold(table) and fold(schema_name) == fold(schema):
-                now = load_definition(stored)
-                properties = dict(now.properties)
-                if left_since is not None and left_since > snapshot_id:
-                    del properties[REPLICATED]
-                definition = TableDefinition(
-                    table_id=table_id,
-                    schema_id=schema_id,
-                    name=table_name,
-                    columns=_columns(columns),
-                    next_column_id=now.next_column_id,
-                    primary_key=now.primary_key,
-                    unique=now.unique,
-                    foreign_keys=now.foreign_keys,
-                    partition_id=partitions[0][0] if partitions else None,
-                    partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
-                    comment=now.comment,
-                    properties=properties,
-                )
-                return CatalogTable(definition, schema_name, path)
+            if fold(found[1]) == fold(table) and fold(found[3]) == fold(schema):
+                try:
+                    return _table(found, snapshot_id)
+                except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+                    raise CatalogMismatchError(
+                        f"the catalog does not say of table {quoted(schema)}.{quoted(table)} what commitlog writes there "
+                        f"({error!r}): `commitlog doctor` says what else was changed, and what to do"
+                    ) from error
         return None
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
@@ -521,6 +519,32 @@ class Catalog(CatalogReader):
 def _entry_of(table_id: int | None) -> str:
     """What finds a table among the changes that DuckLake names of a snapshot."""
     return f"(^|,)[a-z_]+:{table_id}(,|$)"
+
+
+def _table(row: Sequence[Any], snapshot_id: int) -> CatalogTable:
+    """A table, of a row of ``TABLE_AT``."""
+    table_id, name, schema_id, schema_name, path, stored, left_since, columns, partitions = row
+    if path is None:
+        raise TypeError("no path")
+    now = load_definition(stored)
+    properties = dict(now.properties)
+    if left_since is not None and left_since > snapshot_id:
+        del properties[REPLICATED]
+    definition = TableDefinition(
+        table_id=table_id,
+        schema_id=schema_id,
+        name=name,
+        columns=_columns(columns),
+        next_column_id=now.next_column_id,
+        primary_key=now.primary_key,
+        unique=now.unique,
+        foreign_keys=now.foreign_keys,
+        partition_id=partitions[0][0] if partitions else None,
+        partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
+        comment=now.comment,
+        properties=properties,
+    )
+    return CatalogTable(definition, schema_name, path)
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:

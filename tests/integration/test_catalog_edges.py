@@ -34,6 +34,7 @@ from commitlog.client.tables.names import TableName
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model import MappedColumn
 from commitlog.domain.model.types import ColumnType
+from commitlog.errors import CatalogMismatchError
 
 VERSIONED = ("table", "column", "view", "schema", "data_file", "delete_file", "partition_info", "tag", "column_tag")
 
@@ -73,6 +74,27 @@ def test_rows_of_another_site_when_they_lack_a_column_then_have_what_older_rows_
     brought(lake.log, insert(id=3, w="b"), tick=2)
     lake.commit(delete_row(1), insert(id=4))
     assert lake.rows("SELECT * FROM k ORDER BY id") == [(2, "same", 5), (3, "b", 5), (4, None, 6)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ducklake_column SET column_type = 'nothing'",
+        "UPDATE ducklake_column SET column_type = NULL",
+        "UPDATE ducklake_column SET column_id = NULL",
+        "UPDATE commitlog.table_definitions SET definition = '[1]'",
+        "UPDATE ducklake_table SET path = NULL",
+    ],
+)
+def test_table_when_the_catalog_was_changed_by_hand_then_its_reader_is_told(lake: Lake, statement: str) -> None:
+    lake.commit(create_table("t", "id int64"))
+    with lake.conn.transaction():
+        lake.conn.execute(statement.encode())
+    with (
+        closing(Catalog(lake.database_url)) as catalog,
+        pytest.raises(CatalogMismatchError, match=r"main\.t .* `commitlog doctor`"),
+    ):
+        catalog.table_at("main", "t", 1)
 
 
 @pytest.mark.parametrize("again", [False, True])
