@@ -583,9 +583,10 @@ class ProjectionError(CommitLogError):
         self.seq = seq
         self.detail = detail
         super().__init__(
-            f"outcome {seq} ({what}) cannot be written into the catalog, which stays at outcome {seq - 1}: {detail}. That "
-            "is a defect of commitlog, or a PostgreSQL smaller than its default: update commitlog or raise PostgreSQL's "
-            "limits, then start the projector again, which goes on there"
+            f"outcome {seq} ({what}) cannot be written into the catalog, which stays at outcome {seq - 1}: {detail}. "
+            "Either the catalog was changed by hand: `commitlog doctor` tells, `commitlog catalog rebuild` mends it. Or it is "
+            "a defect of commitlog, or a PostgreSQL smaller than its default: update commitlog or raise PostgreSQL's limits, "
+            "then start the projector again, which goes on there"
         )
 
 
