@@ -128,6 +128,7 @@ class Answers:
         self._early: dict[Position, Receipt] = {}
         # Taken and let go under the guard, as the gates are put up and opened: nobody is left behind one.
         self._turn = machine.lock()
+        self._reader: object = None
         self._gates: dict[Lock, None] = {}
         self._reads_for_itself = False
         # Gates of those who were answered, in turn, and the one that was opened last, until its thread has gone on.
@@ -240,21 +241,23 @@ class Answers:
         for pending in found:
             with self._guard:
                 if pending._answer is None:
-                    self._give(pending, answer)
+                    pending._answer = answer
+                self._give(pending)
 
-    def _give(self, pending: PendingProposal, answer: Receipt | CommitLogError) -> None:
-        self._unlist(pending)
-        pending._answer = answer
+    def _give(self, pending: PendingProposal) -> None:
+        """Tells those who wait; whoever reads again after a signal has ended this in the middle does what is left of it."""
         for gate in pending._gates:
             if gate in self._gates:
                 del self._gates[gate]
                 self._answered[gate] = None
         if self._going_on is None or not _is_open(self._going_on):
             self._let_next_go_on()
-        if self._to_call_back.pop(pending, None) is not None:
+        if pending in self._to_call_back:
+            del self._to_call_back[pending]
             self._to_tell.append(pending)
             if len(self._to_tell) == 1:
                 self._wake()
+        self._unlist(pending)
 
     def _unlist(self, pending: PendingProposal) -> None:
         waiting = self._by_id.get(pending.proposal_id)
@@ -270,14 +273,20 @@ class Answers:
     def wait_for(self, pending: PendingProposal, deadline: float) -> None:
         """Returns when the proposal is answered, or the deadline (of `Machine.now_s`) has come and what is there is read."""
         self._on_wait(len(self._gates) + self._reads_for_itself + 1)
-        while pending._answer is None:
-            gate = self._gate_before_turn(pending)
-            if gate is None:
-                self._read_until(pending, deadline)
-            elif self._goes_through(gate, pending, deadline):
-                continue
-            if self.machine.now_s() >= deadline:
-                return
+        reader = object()
+        try:
+            while pending._answer is None:
+                gate = self._gate_before_turn(pending, reader)
+                if gate is None:
+                    self._read_until(pending, deadline)
+                elif self._goes_through(gate, pending, deadline):
+                    continue
+                if self.machine.now_s() >= deadline:
+                    return
+        finally:
+            if self._reader is reader:
+                # Interrupted as it took the turn, or as it let it go.
+                self._pass_on()
 
     def call_back(self, pending: PendingProposal, tell: Tell, deadline: float) -> None:
         """Tells when the proposal is answered, or the deadline has come; at once if it is answered."""
@@ -303,7 +312,7 @@ class Answers:
     def _read_in_turn(self, timeout_s: float) -> bool | None:
         """Whether anything came; None: it was another's turn, or all has ended."""
         with self._guard:
-            if self._end is not None or not self._turn.acquire(blocking=False):
+            if self._end is not None or not self._takes_turn(self):
                 return None
         try:
             return self._read(timeout_s if self._to_call_back else 0)
@@ -331,10 +340,10 @@ class Answers:
         """Waits until nobody reads, and lets nobody read any more; to be called after `end`."""
         self._turn.acquire()
 
-    def _gate_before_turn(self, pending: PendingProposal) -> Lock | None:
+    def _gate_before_turn(self, pending: PendingProposal, reader: object) -> Lock | None:
         """None: it is the caller's turn to read; else what to wait at."""
         with self._guard:
-            if self._turn.acquire(blocking=False):
+            if self._takes_turn(reader):
                 return None
             gate = self.machine.lock()
             gate.acquire()
@@ -343,6 +352,17 @@ class Answers:
             if pending._answer is not None:
                 self._open(gate)
             return gate
+
+    def _takes_turn(self, reader: object) -> bool:
+        """Whether nobody has the turn, and so this one does; under the guard."""
+        if self._reader is not None:
+            return False
+        # Said before it is so: a signal may end this in between, and a turn that nobody lets go of ends all reading.
+        self._reader = reader
+        if self._turn.acquire(blocking=False):
+            return True
+        self._reader = None
+        return False
 
     def _read_until(self, pending: PendingProposal, deadline: float) -> None:
         self._reads_for_itself = True
@@ -384,8 +404,9 @@ class Answers:
 
     def _pass_on(self) -> None:
         with self._guard:
-            self._turn.release()
             self._open_next()
+            self._reader = None
+            self._turn.release()
 
     def _open_next(self) -> None:
         if self._gates:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -151,6 +155,44 @@ def test_wait_when_the_reader_is_interrupted_then_another_reads_on(reading: Read
     assert second.ended().seq == 2
 
 
+class Interrupting:
+    """Interrupts this thread where the handler of a signal may: as a function begins, or after a call of C's, the nth time."""
+
+    def __init__(self, nth: int) -> None:
+        self._left = nth
+
+    @property
+    def has_interrupted(self) -> bool:
+        return self._left == 0
+
+    def __enter__(self) -> None:
+        sys.setprofile(self._look)
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(None)
+
+    def _look(self, frame: FrameType, event: str, _: object) -> None:
+        if event in ("call", "c_return") and frame.f_globals.get("__name__") == PendingProposal.__module__:
+            self._left -= 1
+            if self._left == 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+def test_wait_when_it_is_interrupted_anywhere_then_the_next_one_reads(reading: Reading) -> None:
+    for nth in count(1):
+        pending, interrupting = reading.sent(nth), Interrupting(nth)
+        reading.coming.put([receipt(nth)])
+        with suppress(KeyboardInterrupt), interrupting:
+            assert pending.wait().seq == nth
+        # What it had read by then, whoever reads goes back to.
+        reading.coming.put([receipt(nth)])
+        assert pending.wait(1).seq == nth
+        if not interrupting.has_interrupted:
+            break
+    reading.answers.stop_reading()
+
+
 def test_wait_when_one_at_the_gate_gives_up_then_nobody_is_left_behind(reading: Reading) -> None:
     first = Waiting(reading.sent(1))
     assert reading.began.wait(PATIENCE_S)
@@ -166,17 +208,17 @@ def test_wait_when_one_at_the_gate_gives_up_then_nobody_is_left_behind(reading: 
 
 def test_gate_when_the_answer_came_just_before_it_was_put_up_then_open(reading: Reading) -> None:
     pending = reading.sent(1)
-    assert reading.answers._gate_before_turn(reading.sent(2)) is None
+    assert reading.answers._gate_before_turn(reading.sent(2), 2) is None
     reading.answers.take([receipt(1)], lambda: None)
-    gate = reading.answers._gate_before_turn(pending)
+    gate = reading.answers._gate_before_turn(pending, 1)
     assert gate is not None
     assert gate.acquire(blocking=False)
 
 
 def test_gate_when_opened_for_one_who_has_just_given_up_then_another_is_opened(reading: Reading) -> None:
-    assert reading.answers._gate_before_turn(reading.sent(1)) is None
+    assert reading.answers._gate_before_turn(reading.sent(1), 1) is None
     patient, hasty = reading.sent(2), reading.sent(3)
-    first, last = reading.answers._gate_before_turn(patient), reading.answers._gate_before_turn(hasty)
+    first, last = (reading.answers._gate_before_turn(each, each) for each in (patient, hasty))
     assert first is not None
     assert last is not None
     reading.answers._pass_on()
@@ -187,9 +229,9 @@ def test_gate_when_opened_for_one_who_has_just_given_up_then_another_is_opened(r
 @pytest.fixture
 def three(reading: Reading) -> list[tuple[Lock, PendingProposal]]:
     """Gates of three who wait while another reads."""
-    assert reading.answers._gate_before_turn(reading.sent(9)) is None
+    assert reading.answers._gate_before_turn(reading.sent(9), 9) is None
     sent = [reading.sent(number) for number in range(3)]
-    gates = [reading.answers._gate_before_turn(pending) for pending in sent]
+    gates = [reading.answers._gate_before_turn(pending, pending) for pending in sent]
     return [(gate, pending) for gate, pending in zip(gates, sent, strict=True) if gate is not None]
 
 
