@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psycopg
 import pyarrow as pa
@@ -28,7 +29,7 @@ from commitlog.client.access import results_lookup
 from commitlog.client.access.log_end import LogEnd
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
 from commitlog.config import Settings
-from commitlog.domain.model import Reason
+from commitlog.domain.model import Proposal, Reason
 from commitlog.errors import (
     CatalogBehindError,
     CatalogMismatchError,
@@ -314,6 +315,40 @@ def test_lookup_of_the_end_when_an_old_outcome_was_looked_up_then_does_not_read_
         last = lookup.last()
         assert last is not None
         assert (last.seq, read) == (sent, list(range(151, sent + 1)))
+
+
+@pytest.mark.parametrize(
+    ("where", "last_seq"),
+    [
+        ("commitlog.client.access.results_lookup._found", lambda log, tried: log.last_seq()),
+        ("commitlog.log.replica.replay", lambda log, tried: log.dry_run(tried).seq - 1),
+    ],
+)
+def test_question_when_a_signal_has_ended_the_one_before_then_nothing_is_left_out(
+    made: Settings,
+    log: CommitLog,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    last_seq: Callable[[CommitLog, Proposal], int],
+) -> None:
+    ids, signals = Ids(seed_of(where)), list[BaseException]()
+    module, name = where.rsplit(".", 1)
+    as_ever = getattr(import_module(module), name)
+
+    def interrupted(*args: Any) -> Any:
+        if signals:
+            raise signals.pop()
+        return as_ever(*args)
+
+    monkeypatch.setattr(where, interrupted)
+    tried = proposal(ids, 0, create_table("tried"))
+    with serving(made):
+        for number in range(1, 4):
+            assert log.submit(proposal(ids, 0, create_table(f"t{number}"))).committed
+            signals += [KeyboardInterrupt()] * (number > 1)
+            with nullcontext() if number == 1 else pytest.raises(KeyboardInterrupt):
+                last_seq(log, tried)
+            assert last_seq(log, tried) == number
 
 
 def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothing(

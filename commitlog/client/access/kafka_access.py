@@ -222,8 +222,16 @@ class KafkaAccess:
         with self._replica_lock:
             if self._replica is None:
                 self._replica = Replica(self._settings, checkpoints=load_checkpoints(self._settings))
-            for _ in self._replica.follow_to_end():
-                pass
+            try:
+                for _ in self._replica.follow_to_end():
+                    pass
+            except Exception:
+                raise
+            except BaseException:
+                # What was read as a signal ended it may not have been replayed.
+                self._replica.close()
+                self._replica = None
+                raise
             return decided_unsent(self._replica.state, proposal, handlers=self._handlers)
 
     def state_before(self, seq: int) -> SequencerState:

@@ -142,8 +142,11 @@ class ResultsLookup:
                 if time.monotonic() - silent_since_s > SILENT_S_MAX:
                     servers, waited_ms = self._settings.bootstrap_servers, int(SILENT_S_MAX * 1000)
                     raise LogUnavailableError(servers, waited_ms=waited_ms, detail="no results came")
-        except CommitLogError:
-            # The next question begins with a new connection, whatever this one has run into.
+        except GeneratorExit:
+            raise
+        except BaseException:
+            # The next question begins with a new connection, whatever this one has run into: what was read as a signal ended
+            # it may have come to nobody.
             self._begin_anew()
             raise
 
