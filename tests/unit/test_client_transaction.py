@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -68,6 +69,21 @@ def away(log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch) -> pytest.Monk
 
 
 # --- what may be, or may become, committed ----------------------------------------------------------------------------
+
+
+def test_block_when_a_forked_process_leaves_it_by_an_exception_then_the_parent_commits_its_files(
+    log: InMemoryCommitLog,
+) -> None:
+    with log.transaction() as tx:
+        tx.append("t", ROWS)
+        child = os.fork()
+        if child == 0:
+            try:
+                tx.__exit__(SystemExit, SystemExit(), None)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+    assert rows(log) == ROWS
 
 
 def test_commit_when_nothing_was_sent_then_done_again_it_commits_what_was_written(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -16,6 +17,7 @@ class WrittenFiles:
     """Knows the files, and removes them once it is sure that no snapshot will name them."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._paths: list[str] = []
         self._folders: dict[str, str] = {}
         self._sources: list[str] = []
@@ -27,8 +29,9 @@ class WrittenFiles:
         self._sources += moved
 
     def remove(self) -> None:
-        """Remove them all: nothing that names them was committed."""
-        remove_files(self._paths)
+        """Remove them all: nothing that names them was committed. Those of a parent that was forked stay: it may commit."""
+        if self._process == os.getpid():
+            remove_files(self._paths)
         self._paths, self._sources = [], []
 
     def __enter__(self) -> None:
