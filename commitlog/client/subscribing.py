@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
+from weakref import WeakSet
 
 from commitlog.client.access.log_access import GroupPosition
 from commitlog.client.tables.names import folded, parse_table_name
 from commitlog.domain.model import Outcome
+from commitlog.errors import InvalidRequestError
 
 
 class Subscription(Iterator[Outcome]):
@@ -35,6 +38,7 @@ class Subscription(Iterator[Outcome]):
         self._is_closed = False
         stored = None if position is None else position.seq()
         self._outcomes = begin(after_seq if stored is None else stored)
+        _subscriptions.add(self)
 
     def __next__(self) -> Outcome:
         if self._is_closed:
@@ -71,6 +75,31 @@ class Subscription(Iterator[Outcome]):
         if self._position is not None and self._given is not None:
             self._position.store(self._given)
         self._given = None
+
+    def _leave_to_parent(self) -> None:
+        from commitlog.log.connection import leave_to_parent
+
+        leave_to_parent((self._outcomes, self._position))
+        self._outcomes, self._position = _none_here(), None
+
+
+def _none_here() -> Iterator[Outcome]:
+    """In a process made by fork: what its parent's subscription gives out."""
+    raise InvalidRequestError(
+        "the process that made this one goes on with the subscription: call log.subscribe here, too"
+    )
+    yield
+
+
+_subscriptions: WeakSet[Subscription] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for subscription in list(_subscriptions):
+        subscription._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 def changes_one_of(tables: Iterable[str] | None) -> Callable[[Outcome], bool]:

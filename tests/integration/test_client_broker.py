@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import threading
@@ -28,6 +29,7 @@ from commitlog.client import CommitLog, OutcomeState, SubmittedOutcome
 from commitlog.client.access import results_lookup
 from commitlog.client.access.log_end import LogEnd
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
+from commitlog.client.subscribing import Subscription
 from commitlog.config import Settings
 from commitlog.domain.model import Proposal, Reason
 from commitlog.errors import (
@@ -42,6 +44,8 @@ from commitlog.errors import (
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultRecord, ResultsReader
+
+PATIENCE_S = 60.0
 
 
 def project(settings: Settings) -> None:
@@ -410,3 +414,27 @@ def test_log_when_the_process_forks_then_the_child_connects_anew_and_the_parent_
         assert log.last_seq() == 2
         project(made)
         assert log.table("made_by_child").definition.name == "made_by_child"
+
+
+@pytest.mark.parametrize("group", [None, "kept"])
+def test_subscription_when_the_process_forks_then_it_is_the_parents_alone(
+    made: Settings, log: CommitLog, group: str | None
+) -> None:
+    ids = Ids(seed_of("subscribed"))
+    with serving(made):
+        for number in range(2):
+            assert log.submit(proposal(ids, 0, create_table(f"t{number}"))).committed
+
+    def ask(outcomes: Subscription) -> None:
+        with pytest.raises(InvalidRequestError, match=r"call log\.subscribe here"), outcomes:
+            next(outcomes)
+        assert [each.seq for each in log.subscribe(follow=False)] == [1, 2]
+
+    with log.subscribe(follow=False, group=group) as outcomes:
+        assert next(outcomes).seq == 1
+        child = multiprocessing.get_context("fork").Process(target=ask, args=(outcomes,))
+        child.start()
+        child.join(PATIENCE_S)
+        child.kill()
+        assert child.exitcode == 0
+        assert next(outcomes).seq == 2
