@@ -37,7 +37,7 @@ from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import checked_outside
 from commitlog.client.ids import as_proposal_id, new_proposal_id
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered_first
-from commitlog.client.readable_log import ReadableLog
+from commitlog.client.readable_log import TIMEOUT_S_MAX, ReadableLog
 from commitlog.client.submitting import IN_FLIGHT_MAX, Answer, Proposed, Submissions, check_kind
 from commitlog.client.table import Table
 from commitlog.client.tables.names import TableName, parse_table_name
@@ -450,7 +450,8 @@ class CommitLog(ReadableLog):
         return self._access.newest_known_table(name.schema, name.name)
 
     def _timeout_s(self, timeout_ms: int | None) -> float:
-        return (self._timeout_ms if timeout_ms is None else checked_count("timeout_ms", timeout_ms)) / 1000
+        given_ms = self._timeout_ms if timeout_ms is None else checked_count("timeout_ms", timeout_ms)
+        return min(given_ms / 1000, TIMEOUT_S_MAX)
 
     def _once(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from making import KEYED, create
 
 from commitlog.client import CommitLog, SubmittedOutcome
-from commitlog.domain.model import DataFile, Proposal, Verdict
+from commitlog.domain.model import BIGINT_MAX, DataFile, Proposal, Verdict
 from commitlog.errors import InvalidRequestError, KeyReusedError, ProposalTooLargeError
 
 PATIENCE_S = 60.0
@@ -151,6 +151,14 @@ def test_submit_async_when_others_wait_meanwhile_then_all_are_answered(log: Comm
     assert not wait(futures, PATIENCE_S).not_done
     waiting.join(PATIENCE_S)
     assert found == [True] * 40
+
+
+def test_submit_when_threads_wait_as_long_as_can_be_said_then_all_are_answered(log: CommitLog, table: str) -> None:
+    create(log, table)
+    made = proposals(log, table, 80, writers=4)
+    with ThreadPoolExecutor(8) as threads:
+        answers = threads.map(lambda each: log.submit(each, timeout_ms=BIGINT_MAX), made)
+        assert [each.committed for each in answers] == [True] * 80
 
 
 def test_submit_async_when_numbered_then_decided_in_their_order(log: CommitLog, table: str) -> None:
