@@ -127,6 +127,25 @@ def test_flush_when_columns_are_nested_then_spark_reads_the_same_rows_before_and
     assert read(spark, "nested", log=any_log).orderBy("id").collect() == sparks
 
 
+def test_flush_when_rows_are_json_or_older_than_a_blob_then_spark_reads_the_same_rows_before_and_after(
+    spark: SparkSession, any_log: CommitLog
+) -> None:
+    with any_log.transaction() as tx:
+        tx.create_table("main.old", {"id": "int64", "j": "json"}, primary_key=["id"])
+    old = any_log.table("main.old")
+    old.insert([{"id": 1, "j": {"a": [1, None]}}, {"id": 2, "j": None}])
+    with any_log.transaction() as tx:
+        tx.alter("main.old").add_column("b", "blob", default="a\\x00\\xFF").add_column("w", "boolean", default=True)
+    any_log.wait_for_snapshot()
+    added = {"b": b"a\x00\xff", "w": True}
+    expected = [{"id": 1, "j": '{"a": [1, null]}', **added}, {"id": 2, "j": None, **added}]
+    assert old.scan().to_arrow().sort_by("id").to_pylist() == expected
+    assert [row.asDict() for row in read(spark, "old", log=any_log).orderBy("id").collect()] == expected
+    assert flush(spark, "old", log=any_log) is not None
+    assert old.scan().to_arrow().sort_by("id").to_pylist() == expected
+    assert [row.asDict() for row in read(spark, "old", log=any_log).orderBy("id").collect()] == expected
+
+
 @pytest.mark.usefixtures("stock")
 def test_flush_when_a_row_changes_meanwhile_then_is_tried_again_on_the_new_head(
     spark: SparkSession, log: CommitLog, settings: Settings

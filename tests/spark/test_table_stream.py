@@ -207,6 +207,24 @@ def test_batch_when_rows_with_nested_columns_are_in_no_file_then_has_them_as_the
         assert pa.Table.from_batches(batches).to_pylist(maps_as_pydicts="strict") == given
 
 
+def test_batch_when_rows_in_no_file_are_older_than_a_column_then_have_what_it_was_added_with(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    name = "main.keyed"
+    with log.transaction() as tx:
+        tx.create_table(name, {"id": "int64"}, primary_key=["id"])
+    created = seen(log, tx.outcome)
+    log.table(name).insert([{"id": 1}])
+    with log.transaction() as tx:
+        tx.alter(name).add_column("b", "blob", default="a\\x00\\xFF")
+    end = {"snapshot": seen(log, tx.outcome)}
+    chosen = SourceOptions({**options, "table": name})
+    stream = TableStream(chosen, name, source_schema(chosen, name))
+    for start in ({"snapshot": created}, {"from": "full"}):
+        batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+        assert pa.Table.from_batches(batches).to_pylist() == [{"id": 1, "b": b"a\x00\xff"}]
+
+
 @pytest.mark.parametrize(
     ("limit", "batches"),
     [

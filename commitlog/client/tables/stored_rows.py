@@ -114,12 +114,19 @@ def _value(data_type: ColumnType, value: Any) -> Any:
             return bytes_of(value)
         case "interval":
             return _interval(value)
-        case "json" if isinstance(value, list | dict):
-            return json_text(value)
         case "timetz" | "time":
             return time.fromisoformat(_ZONE.sub("", str(value)))
+    return as_text(data_type, value)
+
+
+def as_text(data_type: ColumnType, value: Any) -> str | None:
+    """A flat value as text that Arrow and Spark cast to its type."""
+    if value is None:
+        return None
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list | dict) and data_type.name == "json":
+        return json_text(value)
     return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
 
 

@@ -18,7 +18,7 @@ from commitlog.client.files.file_sources import finder
 from commitlog.client.files.places import filesystem_of
 from commitlog.client.reading.rows_of_file import RowsOfFile, there, wanted
 from commitlog.client.tables.arrow_columns import Find, conformed, missing
-from commitlog.client.tables.stored_rows import stored_rows
+from commitlog.client.tables.stored_rows import as_text, bytes_of, stored_rows
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import NESTED, fold
 from commitlog.errors import DataFileError
@@ -66,23 +66,14 @@ def _array(batch: pa.RecordBatch, column: Column, at: int | None, data_type: pa.
         raise DataFileError(f"column {column.name} ({column.type}) of a file: {error}") from error
 
 
-def text_array(column: Column, values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+def stored_array(column: Column, values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """Values of a column as the catalog keeps those that are in no file, as an array of ``data_type``."""
     if column.type.name in NESTED:
         rows = [{column.column_id: value} for value in values]
         return stored_rows([column], rows).column(0).combine_chunks().cast(data_type)
     if column.type.name == "blob":
-        return pa.array(values, pa.binary()).cast(data_type)
-    return pa.array([as_text(value) for value in values], pa.string()).cast(data_type)
-
-
-def as_text(value: Any) -> str | None:
-    """A value of a row that is in no file, as text that Spark and Arrow cast to the column's type."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+        return pa.array([None if each is None else bytes_of(each) for each in values], pa.binary()).cast(data_type)
+    return pa.array([as_text(column.type, each) for each in values], pa.string()).cast(data_type)
 
 
 def by_column_id(row: Mapping[str, Any], names: Mapping[str, frozenset[int]], table: str) -> dict[int, Any]:

@@ -16,14 +16,14 @@ from commitlog.catalog.reader import of_one_moment
 from commitlog.client import CommitLog
 from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import parse_table_name
-from commitlog.client.tables.stored_rows import bytes_of
+from commitlog.client.tables.stored_rows import as_text
 from commitlog.domain.model import Predicate
 from commitlog.domain.model.definitions import Column, TableDefinition
 from commitlog.domain.model.types import NESTED
 from commitlog.spark.columns import check_told_apart, held_columns, is_held, spark_type
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
-from commitlog.spark.reading.arrow_rows import arrow_schema, as_text, by_column_id, text_array
+from commitlog.spark.reading.arrow_rows import arrow_schema, by_column_id, stored_array
 from commitlog.spark.reading.dataframes import Scan, dataframe
 from commitlog.spark.reading.derived_filters import derived
 from commitlog.spark.reading.moments import moment_in
@@ -154,11 +154,10 @@ def rows_as_text(
 
 
 def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
-    key = column.column_id
+    values = [row.get(column.column_id, column.initial_default) for row in rows]
     if rows and column.type.name in NESTED and is_held(column.type):
         [field] = arrow_schema(st.StructType([st.StructField(column.name, spark_type(column.type))]))
-        return text_array(column, [row.get(key, column.initial_default) for row in rows], field.type)
+        return stored_array(column, values, field.type)
     if column.type.name == "blob":
-        given = [row.get(key) for row in rows]
-        return pa.array([None if each is None else bytes_of(each) for each in given], pa.binary())
-    return pa.array([as_text(row.get(key, column.initial_default)) for row in rows], pa.string())
+        return stored_array(column, values, pa.binary())
+    return pa.array([as_text(column.type, each) for each in values], pa.string())

@@ -14,7 +14,7 @@ from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError
 from commitlog.spark.columns import is_held
-from commitlog.spark.reading.arrow_rows import arrow_schema, read_rows, text_array
+from commitlog.spark.reading.arrow_rows import arrow_schema, read_rows, stored_array
 from commitlog.spark.reading.dataframes import Scan
 from commitlog.spark.source.schemas import CHANGE, SNAPSHOT, table_schema
 
@@ -103,7 +103,7 @@ def inlined_rows(columns: Sequence[Column], schema: StructType, rows: Sequence[M
     """Rows that are in no file, given by column id, as an Arrow IPC stream."""
     arrow = arrow_schema(_own(schema, columns))
     arrays = [
-        text_array(column, [row.get(column.column_id, column.initial_default) for row in rows], each.type)
+        stored_array(column, [row.get(column.column_id, column.initial_default) for row in rows], each.type)
         for column, each in zip(columns, arrow, strict=True)
     ]
     sink = pa.BufferOutputStream()
