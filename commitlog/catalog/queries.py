@@ -13,7 +13,6 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
 from pyroaring import FrozenBitMap64
 
@@ -418,28 +417,6 @@ class Catalog(CatalogReader):
 
         return {mapping_id: mapped(mapping_id, None) for mapping_id in mapping_ids}
 
-    @of_one_moment
-    def inlined_rows_at(
-        self, table_id: int, snapshot_id: int, *, upto: int | None = None, limit: int | None = None
-    ) -> list[dict[str, Any]]:
-        """The rows that are in no file at a snapshot, by the names of their columns, with ``row_id``; values as stored.
-
-        Args:
-            table_id: of which table.
-            snapshot_id: which snapshot.
-            upto: only rows that have not changed after this snapshot.
-            limit: how many rows at most.
-        """
-        rows: list[dict[str, Any]] = []
-        begun_by = snapshot_id if upto is None else min(snapshot_id, upto)
-        for name in self._tables_with_rows(table_id):
-            query = statements.ROWS_AT.format(sql.Identifier(name))
-            left = None if limit is None else limit - len(rows)
-            with self.connected() as conn, conn.cursor(row_factory=dict_row) as cursor:
-                rows += cursor.execute(query, (begun_by, snapshot_id, left)).fetchall()
-        return rows
-
-    @of_one_moment
     def rows_at(
         self,
         table_id: int,
@@ -456,9 +433,23 @@ class Catalog(CatalogReader):
             among: values of columns, by their ids, all of int, bytes or UUID: rows that have none of them may be left out.
             limit: how many rows at most.
         """
-        rows: list[dict[int, Any]] = []
+        return [row for _, row in self.rows_by_id_at(table_id, snapshot_id, among=among, limit=limit)]
+
+    @of_one_moment
+    def rows_by_id_at(
+        self,
+        table_id: int,
+        snapshot_id: int,
+        *,
+        upto: int | None = None,
+        among: Mapping[int, Sequence[Any]] | None = None,
+        limit: int | None = None,
+    ) -> list[tuple[int, dict[int, Any]]]:
+        """The same, each with its row id; with ``upto`` only rows that have not changed after that snapshot."""
+        rows: list[tuple[int, dict[int, Any]]] = []
+        begun_by = snapshot_id if upto is None else min(snapshot_id, upto)
         for name, columns in self.rows_columns(table_id).items():
-            chosen = sql.SQL(", ").join(map(statements.column, columns))
+            chosen = sql.SQL(", ").join(map(statements.column, ("row_id", *columns)))
             # A column that came later has one value for all rows of before.
             known = {column: among[id_] for column, id_ in columns.items() if among is not None and id_ in among}
             conditions = [
@@ -467,8 +458,8 @@ class Catalog(CatalogReader):
             ]
             query = statements.ROWS_OF_COLUMNS.format(chosen, sql.Identifier(name), sql.Composed(conditions))
             left = None if limit is None else limit - len(rows)
-            found = self.stored_values(query, (snapshot_id, snapshot_id, *map(list, known.values()), left))
-            rows += [dict(zip(columns.values(), row, strict=True)) for row in found]
+            found = self.stored_values(query, (begun_by, snapshot_id, *map(list, known.values()), left))
+            rows += [(row_id, dict(zip(columns.values(), row, strict=True))) for row_id, *row in found]
         return rows
 
     @of_one_moment

@@ -117,9 +117,6 @@ PARTITION_VALUES = sql.SQL("""
 MAPPINGS = sql.SQL("""
     SELECT mapping_id, column_id, source_name, target_field_id, parent_column FROM ducklake_name_mapping
     WHERE mapping_id = ANY(%s) ORDER BY mapping_id, column_id""")
-ROWS_AT = sql.SQL("""
-    SELECT * FROM {} WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)
-    ORDER BY row_id LIMIT %s""")
 ROWS_COLUMNS = sql.SQL("""
     SELECT d.table_name, c.column_name, c.column_id FROM ducklake_inlined_data_tables d
     JOIN ducklake_schema_versions v ON v.table_id = d.table_id AND v.schema_version = d.schema_version

@@ -266,7 +266,7 @@ def test_rows_in_no_file_when_their_table_was_altered_often_then_only_what_holds
         table_id = table.definition.table_id
         assert [row[1] for row in catalog.rows_at(table_id, lake.log.head)] == [1, 2, 3]
         assert [row[1] for row in catalog.rows_at(table_id, before)] == [1, 2]
-        assert [row["id"] for row in catalog.inlined_rows_at(table_id, before)] == [1, 2]
+        assert [row[1] for _, row in catalog.rows_by_id_at(table_id, before)] == [1, 2]
         assert catalog.row_count_at(table_id, before) == 2
         assert len(catalog.changes(table, 0, before).rows(deletes=True)) == 2
         assert _locks(conn) == 3

@@ -165,14 +165,14 @@ def test_flush_when_a_row_changes_meanwhile_then_is_tried_again_on_the_new_head(
 def test_flush_when_there_are_more_rows_than_a_proposal_names_then_by_several_commits(
     spark: SparkSession, log: CommitLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, inlined_rows_at = [], Catalog.inlined_rows_at
+    asked, rows_by_id_at = [], Catalog.rows_by_id_at
 
     def counted(*args, **options):  # type: ignore[no-untyped-def]
-        found = inlined_rows_at(*args, **options)
+        found = rows_by_id_at(*args, **options)
         asked.append(len(found))
         return found
 
-    monkeypatch.setattr(Catalog, "inlined_rows_at", counted)
+    monkeypatch.setattr(Catalog, "rows_by_id_at", counted)
     for start in range(0, 120, 20):
         with log.transaction() as tx:
             for number in range(start, start + 20):
@@ -216,15 +216,21 @@ def test_expire_when_some_are_kept_then_older_snapshots_are_gone(spark: SparkSes
         expire(log, keep=1, older_than_snapshot=1)
 
 
-def test_flush_when_two_columns_had_one_name_then_says_who_reads_the_rows(spark: SparkSession, tmp_path: Path) -> None:
-    log = InMemoryCommitLog(data_path=tmp_path / "in_memory")
-    with log.transaction() as tx:
-        tx.create_table("main.t", {"id": "int64", "v": "int32"}, primary_key=["id"])
-    log.table("main.t").insert({"id": 1, "v": 5})
-    with log.transaction() as tx:
+def test_flush_when_two_columns_had_one_name_then_rows_keep_the_values_of_each(
+    spark: SparkSession, any_log: CommitLog
+) -> None:
+    with any_log.transaction() as tx:
+        tx.create_table("main.t", {"id": "int64", "v": "int32", "w": "int32"}, primary_key=["id"])
+    t = any_log.table("main.t")
+    t.insert({"id": 1, "v": 5, "w": 6})
+    with any_log.transaction() as tx:
         tx.alter("main.t").drop_column("v")
-    with log.transaction() as tx:
-        tx.alter("main.t").add_column("v", "varchar", default="x")
-    with pytest.raises(DataFileError, match=r"neither reads nor flushes these; read them by log\.table"):
-        flush(spark, "main.t", log=log)
-    assert log.table("main.t").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x"}]
+    with any_log.transaction() as tx:
+        tx.alter("main.t").rename_column("w", "v").add_column("w", "varchar", default="x")
+    t.insert({"id": 2, "v": 7, "w": "y"})
+    any_log.wait_for_snapshot()
+    expected = [{"id": 1, "v": 6, "w": "x"}, {"id": 2, "v": 7, "w": "y"}]
+    assert [row.asDict() for row in read(spark, "t", log=any_log).orderBy("id").collect()] == expected
+    assert flush(spark, "main.t", log=any_log) is not None
+    assert [row.asDict() for row in read(spark, "t", log=any_log).orderBy("id").collect()] == expected
+    assert t.scan().to_arrow().sort_by("id").to_pylist() == expected

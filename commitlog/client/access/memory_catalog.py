@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
@@ -79,24 +79,6 @@ class MemoryCatalog(MemoryContents):
                 for column in before.columns
                 if any(each.column_id == column.column_id and each.type != column.type for each in after.columns)
             ]
-
-    def inlined_rows_at(
-        self, table_id: int, snapshot_id: int, *, upto: int | None = None, limit: int | None = None
-    ) -> list[dict[str, Any]]:
-        columns = self.definition_at(table_id, snapshot_id).columns if table_id in self._definitions else ()
-        begun_by = snapshot_id if upto is None else min(snapshot_id, upto)
-        with self._lock:
-            rows = sorted(self._rows.get(table_id, ()), key=lambda each: each.row_id)
-            found = [
-                (each.row_id, each.values)
-                for each in rows
-                if each.since <= begun_by and (each.until is None or each.until > snapshot_id)
-            ]
-
-        def named(row: Mapping[int, Any]) -> dict[str, Any]:
-            return {each.name: row.get(each.column_id, each.initial_default) for each in columns}
-
-        return [{"row_id": row_id, **named(row)} for row_id, row in found[:limit]]
 
     def only_blind_appends(self, table_id: int, *, after: int, upto: int) -> bool:
         with self._lock:

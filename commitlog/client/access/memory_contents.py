@@ -397,8 +397,13 @@ class MemoryContents:
         among: Mapping[int, Sequence[Any]] | None = None,
         limit: int | None = None,
     ) -> list[Mapping[int, Any]]:
+        return [row for _, row in self.rows_by_id_at(table_id, snapshot_id, limit=limit)]
+
+    def rows_by_id_at(
+        self, table_id: int, snapshot_id: int, *, upto: int | None = None, limit: int | None = None
+    ) -> list[tuple[int, Mapping[int, Any]]]:
         rows = sorted(self._live_rows(table_id, snapshot_id), key=lambda each: each.row_id)
-        return [each.values for each in rows][:limit]
+        return [(each.row_id, each.values) for each in rows if upto is None or each.since <= upto][:limit]
 
     def _live_rows(self, table_id: int, snapshot_id: int) -> list[_Row]:
         with self._lock:

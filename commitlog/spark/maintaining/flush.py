@@ -90,7 +90,7 @@ def _flush_some(
             )
         rows = _cold_rows(to_log, to, older_than, rows_max + 1)
         with shown_as(spark, "flush", table, to.snapshot_id):
-            paths = _write(spark, transaction, to, rows[:rows_max], to_log)
+            paths = _write(spark, transaction, to, rows[:rows_max])
         if not paths:
             return None, True
         try:
@@ -102,20 +102,19 @@ def _flush_some(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _cold_rows(log: CommitLog, to: Target, older_than: int | None, limit: int) -> list[dict[str, Any]]:
+def _cold_rows(log: CommitLog, to: Target, older_than: int | None, limit: int) -> list[tuple[int, dict[int, Any]]]:
     upto = None if older_than is None else older_than - 1
-    return catalog_of(log).inlined_rows_at(to.definition.table_id, to.snapshot_id, upto=upto, limit=limit)
+    return catalog_of(log).rows_by_id_at(to.definition.table_id, to.snapshot_id, upto=upto, limit=limit)
 
 
 def _write(
-    spark: SparkSession, transaction: Transaction, to: Target, rows: Sequence[dict[str, Any]], log: CommitLog
+    spark: SparkSession, transaction: Transaction, to: Target, rows: Sequence[tuple[int, dict[int, Any]]]
 ) -> tuple[str, ...]:
     """Write the rows and put the FLUSH into the transaction; returns the files."""
     if not rows:
         return ()
-    names = catalog_of(log).column_names_ever(to.definition.table_id)
-    texts = rows_as_text(to.definition, rows, names)
-    texts = texts.append_column(ROW_ID, pa.array([row["row_id"] for row in rows], pa.int64()))
+    texts = rows_as_text(to.definition, [row for _, row in rows])
+    texts = texts.append_column(ROW_ID, pa.array([row_id for row_id, _ in rows], pa.int64()))
     typed = typed_rows(spark, to.definition.columns, texts, ROW_ID)
     fitted = fit_with_ids(typed, to.definition).coalesce(1)
     paths = write_rows(fitted, to.definition, to.path, [ROW_ID])

@@ -5,7 +5,7 @@ Columns are found by field id, or by the names that a file without ids came with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import Any
 
@@ -20,7 +20,7 @@ from commitlog.client.reading.rows_of_file import RowsOfFile, there, wanted
 from commitlog.client.tables.arrow_columns import Find, conformed, missing
 from commitlog.client.tables.stored_rows import as_text, bytes_of, stored_rows
 from commitlog.domain.model.definitions import Column
-from commitlog.domain.model.types import NESTED, fold
+from commitlog.domain.model.types import NESTED
 from commitlog.errors import DataFileError
 
 BATCH_ROWS = 65_536
@@ -74,21 +74,3 @@ def stored_array(column: Column, values: Sequence[Any], data_type: pa.DataType) 
     if column.type.name == "blob":
         return pa.array([None if each is None else bytes_of(each) for each in values], pa.binary()).cast(data_type)
     return pa.array([as_text(column.type, each) for each in values], pa.string()).cast(data_type)
-
-
-def by_column_id(row: Mapping[str, Any], names: Mapping[str, frozenset[int]], table: str) -> dict[int, Any]:
-    """The values of a row that is in no file, by column id. Its names are those of the day it was inserted.
-
-    Raises:
-        DataFileError: two columns had one of its names, one after the other.
-    """
-    values = {}
-    for name, value in row.items():
-        ids = names.get(fold(name), frozenset())
-        if len(ids) > 1:
-            raise DataFileError(
-                f"table {table} has rows that are in no file, and {len(ids)} of its columns were called {name}: Spark "
-                "neither reads nor flushes these; read them by log.table(...).scan(), or with DuckDB"
-            )
-        values.update(dict.fromkeys(ids, value))
-    return values

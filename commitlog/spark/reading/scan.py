@@ -23,7 +23,7 @@ from commitlog.domain.model.types import NESTED
 from commitlog.spark.columns import check_told_apart, held_columns, is_held, spark_type
 from commitlog.spark.connection import catalog_of, connect
 from commitlog.spark.filters import Where, condition, conjunction, is_spark_only
-from commitlog.spark.reading.arrow_rows import arrow_schema, by_column_id, stored_array
+from commitlog.spark.reading.arrow_rows import arrow_schema, stored_array
 from commitlog.spark.reading.dataframes import Scan, dataframe
 from commitlog.spark.reading.derived_filters import derived
 from commitlog.spark.reading.moments import moment_in
@@ -118,7 +118,7 @@ def scan_at(catalog: Catalog, table: str, snapshot_id: int, *, where: Sequence[P
         columns=found.definition.columns,
         names=names,
         files=files,
-        inlined=rows_as_text(found.definition, catalog.inlined_rows_at(found.definition.table_id, snapshot_id), names),
+        inlined=rows_as_text(found.definition, catalog.rows_at(found.definition.table_id, snapshot_id)),
     )
 
 
@@ -140,17 +140,10 @@ def _scan_file(file: CatalogFile, types_before: Sequence[tuple[int, str, int]]) 
     )
 
 
-def rows_as_text(
-    table: TableDefinition, rows: Sequence[Mapping[str, Any]], names: Mapping[str, frozenset[int]]
-) -> pa.Table:
+def rows_as_text(table: TableDefinition, rows: Sequence[Mapping[int, Any]]) -> pa.Table:
     """Rows that are in no file, as the catalog has them, as text: Spark casts it to the columns' types, but for nested ones,
-    to which it casts no text.
-
-    Raises:
-        DataFileError: Spark cannot read them.
-    """
-    by_id = [by_column_id(row, names, table.name) for row in rows]
-    return pa.table({column.name: _values(column, by_id) for column in table.columns})
+    to which it casts no text."""
+    return pa.table({column.name: _values(column, rows) for column in table.columns})
 
 
 def _values(column: Column, rows: Sequence[Mapping[int, Any]]) -> pa.Array:
