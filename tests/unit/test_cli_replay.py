@@ -152,6 +152,16 @@ def test_replay_when_granularity_is_overridden_then_also_where_the_history_sets_
     assert [each["verdict"] for each in outcomes("-", "--granularity", granularity, given=HISTORY)] == verdicts
 
 
+@pytest.mark.parametrize(("granularity", "told"), [("table", "would have been refused"), ("row", "would have passed")])
+def test_replay_when_an_override_decides_otherwise_then_says_of_which_table_and_why(
+    granularity: str, told: str
+) -> None:
+    done = CliRunner().invoke(cli, ["replay", "-", "--granularity", granularity], input=HISTORY)
+    lines = done.stderr.splitlines()
+    (at,) = [number for number, each in enumerate(lines) if each.endswith(f"{told}: 1")]
+    assert lines[at + 1].split() == ["1", "TABLE_DELETED_FROM", "main.t"]
+
+
 def test_replay_when_isolation_is_overridden_then_reads_are_checked() -> None:
     read = {"kind": "TABLE", "schema": "main", "table": "t"}
     given = line(1, create()) + line(2, create("u"), base=1) + line(3, append("a"), base=2)

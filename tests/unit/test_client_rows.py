@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +21,7 @@ from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.rows_of_file import rows_left
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.others_names import OF_SCANS, OF_TABLES
+from commitlog.client.writing.parquet_file import GROUP_ROWS
 from commitlog.client.writing.rows import Rows, rows_of
 from commitlog.domain import model as m
 from commitlog.domain.model import PartitionSpec
@@ -44,6 +45,24 @@ def test_rows_when_a_frame_has_a_named_index_then_it_is_columns() -> None:
     assert columns_of(FRAME.set_index("id")) == FRAME.to_dict("list")
     assert columns_of(FRAME.set_index(["day", "id"])) == FRAME.to_dict("list")
     assert columns_of(FRAME.groupby("day").sum())["day"] == ["mon", "tue"]
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["plain", "partitioned"])
+def test_append_when_a_value_does_not_fit_after_many_rows_were_written_then_no_file_is_left(
+    tmp_path: Path, partition_by: list[str]
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"p": "int8", "v": "int8"}, partition_by=partition_by)
+
+    def pieces() -> Iterator[pa.RecordBatch]:
+        many = np.zeros(GROUP_ROWS, np.int64)
+        yield pa.record_batch({"p": many, "v": many})
+        yield pa.record_batch({"p": [0], "v": [128]})
+
+    with pytest.raises(DataFileError, match="not in range"):
+        log.append("t", pieces())
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(

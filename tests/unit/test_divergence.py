@@ -463,7 +463,8 @@ def command(sites: Pair, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_divergent_command_when_asked_then_lists_the_rows_in_words_and_as_json(command: Any) -> None:
     text = command("divergent")
-    assert all(each in text for each in ('{"id": 2}', "UNIQUE", "what it refers to in main.cities"))
+    stands = '{"id": 1, "mail": "ann", "city": null}'
+    assert all(each in text for each in ('{"id": 2}', "UNIQUE", stands, "what it refers to in main.cities"))
     first, second = [json.loads(line) for line in command("divergent", "--json").splitlines()]
     assert (first["table"], first["key"], first["node"], first["met"][0]["key"]) == ("users", {"id": 2}, "b", {"id": 1})
     assert (second["kind"], second["missing"]) == ("FOREIGN_KEY", ["main.cities"])

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partialmethod
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -40,6 +41,7 @@ from commitlog.ops.service import serve
 from commitlog.ops.service.counted import CountedCommits, GatewayProgress
 from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
+from commitlog.ops.service.listening import listening
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.serve import wanted_services
 from commitlog.ops.service.supervisor import RELAY, Service, Supervised, Supervisor
@@ -312,6 +314,25 @@ def test_endpoint_when_the_home_takes_no_note_of_it_then_the_service_goes_on(set
     (settings.home / "services").touch()
     with endpoint(settings, WatchedOne()) as address:
         assert read(f"{address}livez")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("service", "first", "port"),
+    [("sequencer", 9464, 9464), ("serve", 9464, 9468), ("other", 9464, 0), ("serve", 0, 0), ("serve", 2**16 - 4, 0)],
+)
+def test_endpoint_when_it_begins_then_at_the_port_of_its_service(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, service: str, first: int, port: int
+) -> None:
+    asked: list[int] = []
+
+    def anywhere(host: str, port: int, **options: Any) -> socket.socket:
+        asked.append(port)
+        return listening(host, 0)
+
+    monkeypatch.setattr("commitlog.ops.service.endpoint.listening", anywhere)
+    monkeypatch.setattr(WatchedOne, "service", service)
+    with endpoint(replace(settings, metrics_port=first), WatchedOne()):
+        assert asked == [port]
 
 
 def test_endpoint_when_its_port_is_taken_then_the_service_goes_on_at_another(settings: Settings) -> None:
