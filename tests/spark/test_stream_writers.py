@@ -24,6 +24,7 @@ from commitlog.errors import (
     KeyReusedError,
     OutcomeUnknownError,
     ProposalRejectedError,
+    TableNotFoundError,
 )
 from commitlog.ops.maintenance.clean import Cleaning
 from commitlog.spark import stream_into
@@ -37,7 +38,7 @@ from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.key import QUERY_ID
 from commitlog.spark.writing.publish import publish
 from commitlog.spark.writing.stream_runs import stream_key
-from commitlog.spark.writing.target import target
+from commitlog.spark.writing.target import Target, target
 
 TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
@@ -246,6 +247,26 @@ def test_stream_when_files_do_not_fit_the_altered_table_then_says_why_and_leaves
     with log.transaction() as tx:
         tx.alter(TABLE).drop_column("name")
     with pytest.raises(DataFileError, match="name has field id 2, which is none of the table's"):
+        publish(log, to, [path], follows=True)
+    assert not Path(path).exists()
+
+
+@pytest.mark.usefixtures("people")
+def test_stream_when_its_table_is_altered_and_then_dropped_meanwhile_then_leaves_no_files(
+    log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to, path = target(log, TABLE), task_file(log, 1)
+    with log.transaction() as tx:
+        tx.alter(TABLE).add_column("city", "varchar")
+
+    def dropped(*_: object) -> Target:
+        with log.transaction() as tx:
+            tx.drop_table(TABLE)
+        log.wait_for_snapshot()
+        return target(log, TABLE)
+
+    monkeypatch.setattr(publish_module, "target", dropped)
+    with pytest.raises(TableNotFoundError):
         publish(log, to, [path], follows=True)
     assert not Path(path).exists()
 

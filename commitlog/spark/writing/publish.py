@@ -55,8 +55,16 @@ def committed_before(log: CommitLog, key: Key | None) -> WrittenOutcome | None:
 
 def _written(outcome: SubmittedOutcome, files: Sequence[DataFile]) -> WrittenOutcome:
     answer = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
-    rows, size = sum(each.record_count for each in files), sum(each.file_size_bytes for each in files)
-    return WrittenOutcome(**answer, row_count=rows, file_count=len(files), file_bytes=size)
+    size = _size(files)
+    return WrittenOutcome(**answer, row_count=size["rows"], file_count=size["files"], file_bytes=size["bytes"])
+
+
+def _size(files: Sequence[DataFile]) -> dict[str, int]:
+    return {
+        "rows": sum(each.record_count for each in files),
+        "files": len(files),
+        "bytes": sum(each.file_size_bytes for each in files),
+    }
 
 
 def publish(
@@ -86,16 +94,16 @@ def publish(
         FencedError: the same, because a later driver of the same streaming query has taken over.
         KeyReusedError: the key names a write of other rows, and the files are removed.
         DataFileError: the files do not fit, and are removed; nothing was proposed.
+        TableNotFoundError: the table that they were to follow is there no more, and they are removed.
         OutcomeUnknownError: no answer in time; the files stay.
     """
     try:
         files = described(paths, to.definition, to.path)
-        rows, size = sum(each.record_count for each in files), sum(each.file_size_bytes for each in files)
         transaction = log.transaction(
             base_snapshot_id=to.snapshot_id,
             isolation=Isolation.SERIALIZABLE if replaces else Isolation.SNAPSHOT,
             message=message,
-            extra=json.dumps({"rows": rows, "files": len(files), "bytes": size}),
+            extra=json.dumps(_size(files)),
             **({} if key is None else key.options),
         )
         to.preparation.put(transaction, to.name)
@@ -147,12 +155,16 @@ def is_altered(error: ProposalRejectedError) -> bool:
 
 
 def _altered(log: CommitLog, to: Target, paths: Sequence[str], error: ProposalRejectedError) -> Target:
-    """The table as it is now, for files whose directories say where in it they belong."""
-    log.wait_for_snapshot(error.outcome.head_snapshot_id)
-    now = target(log, to.name)
-    if (now.definition.table_id, now.definition.partition_id) != (to.definition.table_id, to.definition.partition_id):
+    """The table as it is now, for files whose directories say where in it they belong; without it they are removed."""
+    try:
+        log.wait_for_snapshot(error.outcome.head_snapshot_id)
+        now = target(log, to.name)
+        is_same = now.definition.table_id == to.definition.table_id
+        if not is_same or now.definition.partition_id != to.definition.partition_id:
+            raise error
+    except BaseException:
         remove_files(paths)
-        raise error
+        raise
     return now
 
 
