@@ -34,8 +34,8 @@ from commitlog.spark.jobs import shown_as
 from commitlog.spark.reading.snapshots import read_at
 from commitlog.spark.writing.column_fit import check_frame, fit
 from commitlog.spark.writing.key import Key
-from commitlog.spark.writing.partitions import described, write_rows
-from commitlog.spark.writing.proposal_room import few_files
+from commitlog.spark.writing.partitions import described
+from commitlog.spark.writing.proposal_room import write_few
 from commitlog.spark.writing.publish import commit, committed_before
 from commitlog.spark.writing.stream_runs import fenced
 from commitlog.spark.writing.target import Making, prepared_target
@@ -121,9 +121,7 @@ class SparkTransaction:
             to = prepared_target(self._transaction, table, Making(df.schema, create, partition_by, merge_schema))
             self._table_paths[table] = to.path
             with shown_as(df.sparkSession, "append to", table, to.snapshot_id):
-                bytes_max = self._log.access.settings.proposal_bytes_max
-                rows = few_files(fit(df, to.definition), to.definition, bytes_max)
-                paths = write_rows(rows, to.definition, to.path)
+                paths = write_few(self._log, fit(df, to.definition), to.definition, to.path)
             self._paths += paths
             if paths:
                 self._transaction.append(table, described(paths, to.definition, to.path))

@@ -158,7 +158,7 @@ def main() -> None:
     death = Death(orders, "function")
     die_in_commits(death)
     # The first batch of a run is written by tasks, and small ones after it by the driver.
-    for name in ("write_rows", "write_batches"):
+    for name in ("write_few", "write_batches"):
         setattr(appending, name, dying_write(getattr(appending, name), death))
     into_table = stream_into(FUNCTION_TABLE, log=log)
 

@@ -219,8 +219,8 @@ def test_merge_when_every_row_of_the_source_matches_then_writes_nothing_for_inse
     t = commitlog.spark.table(spark, TABLE, log=log)
     t.append(rows(spark, 1, 1, 2, 3), create=True)
     written: list[object] = []
-    write = row_replacement.write_rows
-    monkeypatch.setattr(row_replacement, "write_rows", lambda *given: written.append(given) or write(*given))
+    write = row_replacement.write_few
+    monkeypatch.setattr(row_replacement, "write_few", lambda *given: written.append(given) or write(*given))
     unlike = rows(spark, *range(90, 99)).repartition(3)
     upsert = t.merge(rows(spark, 1, 3).union(unlike).where("id < 4"), on="id")
     upsert.when_matched_update("source.id = 1", set={"age": 7}).when_not_matched_insert().commit()

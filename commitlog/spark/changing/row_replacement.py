@@ -19,8 +19,8 @@ from commitlog.spark.changing.base import Base
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.setting_apart import ScatteredRowsError
 from commitlog.spark.writing.column_fit import fit, fit_with_ids
-from commitlog.spark.writing.partitions import described, write_rows
-from commitlog.spark.writing.proposal_room import few_files
+from commitlog.spark.writing.partitions import described
+from commitlog.spark.writing.proposal_room import write_few
 
 _FILE_WRITERS = 8
 
@@ -110,8 +110,7 @@ def _side_by_side(base: Base, parts: Sequence[_Part]) -> list[_Written]:
 
 
 def _written(base: Base, part: _Part) -> _Written:
-    rows = few_files(part.rows, base.definition, base.log.access.settings.proposal_bytes_max)
-    paths = write_rows(rows, base.definition, base.path)
+    paths = write_few(base.log, part.rows, base.definition, base.path)
     try:
         return paths, described(paths, base.definition, base.path, carry_row_ids=part.keeps_ids)
     except BaseException:

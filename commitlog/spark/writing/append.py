@@ -14,8 +14,7 @@ from commitlog.spark.jobs import shown_as
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit, check_frame, fit
 from commitlog.spark.writing.key import Key
-from commitlog.spark.writing.partitions import write_rows
-from commitlog.spark.writing.proposal_room import few_files
+from commitlog.spark.writing.proposal_room import write_few
 from commitlog.spark.writing.publish import WrittenOutcome, committed_before, publish
 from commitlog.spark.writing.stream_runs import fenced
 from commitlog.spark.writing.target import NOTHING, Making, Target, create_if_missing, target
@@ -150,8 +149,7 @@ class _Batches:
         with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
             paths = _write_small(df, to) if self._is_small else None
             if paths is None:
-                rows = few_files(fit(df, to.definition), to.definition, log.access.settings.proposal_bytes_max)
-                paths = write_rows(rows, to.definition, to.path)
+                paths = write_few(log, fit(df, to.definition), to.definition, to.path)
         outcome = publish(log, to, paths, key=key, follows=self._follows)
         self._is_small = outcome is None or outcome.row_count <= SMALL_BATCH_ROWS
 
@@ -165,6 +163,5 @@ def _write_small(df: DataFrame, to: Target) -> Sequence[str] | None:
 
 def _append(df: DataFrame, to: Target, log: CommitLog, key: Key | None, message: str | None) -> WrittenOutcome | None:
     with shown_as(df.sparkSession, "append to", to.name, to.snapshot_id):
-        rows = few_files(fit(df, to.definition), to.definition, log.access.settings.proposal_bytes_max)
-        paths = write_rows(rows, to.definition, to.path)
+        paths = write_few(log, fit(df, to.definition), to.definition, to.path)
     return publish(log, to, paths, key=key, message=message)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from commitlog.client import CommitLog
 from commitlog.client.writing.proposal_room import file_bytes
 from commitlog.domain.model.definitions import TableDefinition
+from commitlog.spark.writing.partitions import write_rows
 
 
-def few_files(rows: DataFrame, table: TableDefinition, proposal_bytes_max: int) -> DataFrame:
-    """The rows in no more partitions than a proposal can name files. Those of a partitioned table come to as many files as it
-    has partitions, which nobody knows before."""
-    if table.partition_by:
-        return rows
-    return rows.coalesce(max(1, proposal_bytes_max // file_bytes(table)))
+def write_few(log: CommitLog, rows: DataFrame, table: TableDefinition, table_path: str) -> tuple[str, ...]:
+    """`write_rows`, as no more files than a proposal can name. Those of a partitioned table come to as many as it has
+    partitions, which nobody knows before."""
+    if not table.partition_by:
+        rows = rows.coalesce(max(1, log.access.settings.proposal_bytes_max // file_bytes(table)))
+    return write_rows(rows, table, table_path)
