@@ -212,9 +212,16 @@ def test_restore_when_rows_have_keys_then_they_are_as_they_were(log: CommitLog, 
     keyed.update({"id": 3}, {"id": 3, "v": "a"})
     keyed.delete_row({"id": 4})
     keyed.insert({"id": 5, "v": "d"})
-    assert keyed.restore(then) is not None
+    restored = keyed.restore(then, key=f"{table}:restored")
+    assert restored is not None
     assert list(rows(log, table)) == before
     assert keyed.restore(then) is None
+    keyed.delete_row({"id": 2})
+    again = keyed.restore(then, key=f"{table}:restored")
+    assert again is not None
+    assert (again.is_repeat, again.snapshot_id) == (True, restored.snapshot_id)
+    assert keyed.restore(then) is not None
+    assert list(rows(log, table)) == before
     assert keyed.restore(log.head_snapshot_id()) is None
 
 

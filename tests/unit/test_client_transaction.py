@@ -15,6 +15,7 @@ from pyarrow import fs
 from commitlog.client import OutcomeState, Transaction
 from commitlog.client.files import outside, removing
 from commitlog.client.files.new_files import NewFiles
+from commitlog.domain import model as m
 from commitlog.errors import (
     CatalogUnavailableError,
     CommitLogError,
@@ -351,3 +352,29 @@ def test_rows_beside_alterations_of_their_table_then_each_has_the_columns_that_i
         tx.alter("k").add_column("v", "int64", default="5")
         tx.insert_row("k", {"id": 3, "v": 6})
     assert log.table("k").scan().to_arrow().to_pylist() == [{"id": 1, "v": 5}, {"id": 2, "v": 5}, {"id": 3, "v": 6}]
+
+
+def test_transaction_when_views_or_comments_have_their_options_then_the_log_is_told_them(
+    log: InMemoryCommitLog,
+) -> None:
+    with log.transaction() as tx:
+        tx.create_view("v", "SELECT 1 AS a", dialect="trino", if_not_exists=True)
+    with log.transaction() as tx:
+        tx.replace_view("v", "SELECT 2 AS a", dialect="spark")
+    with log.transaction() as tx:
+        tx.create_view("v", "SELECT 3 AS a", if_not_exists=True)
+        tx.drop_view("w", if_exists=True)
+    assert [each.skipped for each in log.outcomes[-1].effects] == [True, True]
+    sent = [change for each in log.outcomes[-3:-1] if each.proposal is not None for change in each.proposal.changes]
+    assert sent == [
+        m.CreateView("main", "v", "SELECT 1 AS a", "trino", True),
+        m.ReplaceView("main", "v", "SELECT 2 AS a", "spark"),
+    ]
+    with log.transaction() as tx:
+        tx.alter("t").set_comment("of the table").set_comment("of the column", column="id")
+    found = log.table("t").at().definition
+    assert (found.comment, found.column("id").comment) == ("of the table", "of the column")
+    with log.transaction() as tx:
+        tx.alter("t").set_comment(None, column="ID")
+    found = log.table("t").at().definition
+    assert (found.comment, found.column("id").comment) == ("of the table", None)
