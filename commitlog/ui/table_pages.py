@@ -103,14 +103,13 @@ def held(files: Sequence[CatalogFile], rows_outside: int) -> Holding:
 
 def described_columns(definition: TableDefinition) -> list[tuple[Column, str]]:
     """Each column with what else is to be said of it."""
-    partitioned = {key.column_id: key.transform for key in definition.partition_by}
     described = []
     for column in definition.columns:
         notes = ["key"] if column.column_id in definition.primary_key else []
         notes += ["not null"] if not column.nullable else []
         notes += [f"default {column.default}"] if column.default is not None else []
-        transform = partitioned.get(column.column_id)
-        notes += [] if transform is None else ["partition" if transform == "identity" else f"partition by {transform}"]
+        transforms = [key.transform for key in definition.partition_by if key.column_id == column.column_id]
+        notes += ["partition" if each == "identity" else f"partition by {each}" for each in transforms]
         described.append((column, ", ".join(notes)))
     return described
 

@@ -399,6 +399,17 @@ def test_table_page_when_opened_then_tells_what_it_is_and_holds(client: TestClie
     assert "1003" not in text
 
 
+def test_table_page_when_a_column_is_said_more_of_then_tells_all_its_partition_keys_too(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    columns = [m.ColumnSpec("day", "date", nullable=False), m.ColumnSpec("port", "varchar", default="SFO")]
+    with log.transaction() as tx:
+        tx.create_table("main.t", columns, partition_by=["year(day)", "port", "month(day)"])
+    client = TestClient(create_app(log, name="partitioned", pulse=Pulse(log)))
+    told = " ".join(outline(client, table_link("main", "t")).text.split())
+    assert "day date not null, partition by year, partition by month" in told
+    assert "port varchar default SFO, partition" in told
+
+
 def test_table_page_when_asked_for_an_earlier_snapshot_then_its_columns_and_rows(client: TestClient) -> None:
     text = outline(client, table_link("main", "flights", at=2)).text
     assert "delay_min" not in text.partition("Who writes it")[0].partition("Columns")[2]
