@@ -50,6 +50,14 @@ def test_sites_when_many_histories_are_run_then_converge_in_each(block: int) -> 
     conflicts_in(range(SEEDS + block, NIGHTLY_SEEDS, BLOCKS))
 
 
+def test_wires_when_histories_are_run_then_proposals_are_lost_come_late_overtake_each_other_and_are_sent_ahead() -> (
+    None
+):
+    wires = [wire for seed in range(20) for wire in run_seed(seed).wires.values()]
+    assert all(any(found) for found in zip(*((each.lost, each.late, each.swapped) for each in wires), strict=True))
+    assert max(each.together_max for each in wires) > 1
+
+
 def conflicts_in(seeds: range) -> int:
     """How many conflicts the histories of some seeds had; each is checked."""
     found = 0
