@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,3 +107,13 @@ def commit(name: str) -> Commit:
     head = int(told["text"].partition("VALUES (")[2].partition(",")[0]) - 1
     base = StoredBase(head, told["base"], told["deletes"], told["carried"])
     return Commit(name, told["setup"], told["statements"], told["text"], base)
+
+
+def write_file(path: Path, values: Sequence[int], row_ids: Sequence[int] | None = None) -> None:
+    """A data file with these values in column a and r0, r1, ... in b."""
+    columns = {"a": (pa.array(values, pa.int32()), 1), "b": (pa.array([f"r{n}" for n in range(len(values))]), 2)}
+    if row_ids is not None:
+        columns["_ducklake_internal_row_id"] = pa.array(row_ids, pa.int64()), 2147483540
+    fields = [pa.field(n, v.type, metadata={"PARQUET:field_id": str(i)}) for n, (v, i) in columns.items()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table([values for values, _ in columns.values()], schema=pa.schema(fields)), path)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from gateway_commits import commit
+from gateway_commits import commit, write_file
 
 from commitlog.domain import model as m
 from commitlog.errors import InvalidRequestError, NotUnderstoodError
@@ -16,16 +14,6 @@ from commitlog.gateway.batch import parse
 from commitlog.gateway.translation import Translated, translate
 
 Files = dict[int, tuple[list[int], list[int] | None]]
-
-
-def write_file(path: Path, values: list[int], row_ids: list[int] | None) -> None:
-    """A data file with these values in column a and r0, r1, ... in b."""
-    columns = {"a": (pa.array(values, pa.int32()), 1), "b": (pa.array([f"r{n}" for n in range(len(values))]), 2)}
-    if row_ids is not None:
-        columns["_ducklake_internal_row_id"] = pa.array(row_ids, pa.int64()), 2147483540
-    fields = [pa.field(n, v.type, metadata={"PARQUET:field_id": str(i)}) for n, (v, i) in columns.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table([values for values, _ in columns.values()], schema=pa.schema(fields)), path)
 
 
 def keyed(name: str, folder: Path, new: Files, old: Files | None = None, **differing: Any) -> Translated:

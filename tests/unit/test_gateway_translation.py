@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from gateway_commits import FOLDER, NAMES, StoredBase, commit
+from gateway_commits import FOLDER, NAMES, StoredBase, commit, write_file
 
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
@@ -140,23 +139,14 @@ def test_a_delete_from_a_file_that_was_not_there_is_refused() -> None:
 # --- rows that the same transaction inserted --------------------------------------------------------------------------
 
 
-def write_file(path: Path, rows: int, row_ids: list[int] | None = None) -> None:
-    """A data file with the values 0, 1, ... in column a and r0, r1, ... in b."""
-    columns = {"a": (pa.array(range(rows), pa.int32()), 1), "b": (pa.array([f"r{n}" for n in range(rows)]), 2)}
-    if row_ids is not None:
-        columns["_ducklake_internal_row_id"] = pa.array(row_ids, pa.int64()), 2147483540
-    fields = [pa.field(n, v.type, metadata={"PARQUET:field_id": str(i)}) for n, (v, i) in columns.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table([values for values, _ in columns.values()], schema=pa.schema(fields)), path)
-
-
 def own(name: str, folder: Path, files: dict[int, tuple[int, list[int] | None]]) -> tuple[Translated, Path]:
     """What a commit comes to whose data files, by their places in the text, have so many rows and carry these ids."""
     found = commit(name)
     found.base.data_path = f"{folder}/"
     table = folder / "main" / "t"
     for at, row in enumerate(parse(found.text).rows["data_file"]):
-        write_file(table / row["path"], *files[at])
+        rows, row_ids = files[at]
+        write_file(table / row["path"], range(rows), row_ids)
     return translate(parse(found.text), found.base), table
 
 
@@ -188,7 +178,7 @@ def test_a_file_that_the_client_has_not_made_is_not_removed(tmp_path: Path, plac
     path = f"{tmp_path}/{place.format(made=row['path'])}"
     named = path if ".." not in place else path.removeprefix(f"{tmp_path}/main/t/")
     (tmp_path / "main/u").mkdir(parents=True)
-    write_file(Path(path), 10, None)
+    write_file(Path(path), range(10))
     text = given.text.replace(f"'{row['path']}', true", f"'{named}', {'true' if named != path else 'false'}")
     found = translate(parse(text), given.base)
     assert [file.record_count for file in found.changes[0].files] == [9]
@@ -221,7 +211,7 @@ def test_own_rows_of_which_none_is_left_are_no_append(tmp_path: Path) -> None:
     found.base.data_path = f"{tmp_path}/"
     (row,) = parse(found.text).rows["data_file"]
     (delete,) = parse(found.text).rows["delete_file"]
-    write_file(tmp_path / "main" / "t" / row["path"], 10)
+    write_file(tmp_path / "main" / "t" / row["path"], range(10))
     found.base.deletes[delete["path"]] = list(range(10))
     assert translate(parse(found.text), found.base).changes == ()
 
@@ -298,7 +288,7 @@ def test_a_table_that_is_filled_under_another_name_has_its_files_in_its_own_fold
     (row,) = parse(given.text).rows["data_file"]
     given.base.data_path = f"{tmp_path}/"
     written = tmp_path / "main/u__new" / row["path"]
-    write_file(written, 10)
+    write_file(written, range(10))
     found = translated("create_table_as", base=given.base, text={"'u', 'u/', true": "'u', 'u__new/', true"})
     created, appended = found.changes
     (file,) = appended.files
