@@ -201,16 +201,24 @@ class Names:
         """Check that a name may be given to a new schema."""
         self.check_new(name, "schema")
         if self._schema_at(fold(name), self._base) is not None:
-            raise InvalidChangeError(InvalidCode.SCHEMA_EXISTS, f"schema {quoted(name)} already exists")
+            now = self._schema_at(fold(name), self._head)
+            raise self._taken(InvalidCode.SCHEMA_EXISTS, f"schema {quoted(name)}", now)
 
     def check_free(self, schema: SchemaState, name: str, what: str, *, but_for: Entry | None = None) -> None:
         """Check that a name may be given to a new table or view, or to the one that has it in another case."""
         self.check_new(name, what)
         holder = self._entry_at(schema, fold(name), self._base)
         if holder is not None and holder is not but_for:
-            raise InvalidChangeError(
-                InvalidCode.NAME_TAKEN, f"{holder.word} {quoted(schema.name)}.{quoted(name)} already exists"
-            )
+            now = self._entry_at(schema, fold(name), self._head)
+            raise self._taken(InvalidCode.NAME_TAKEN, f"{holder.word} {quoted(schema.name)}.{quoted(name)}", now)
+
+    def _taken(self, taken: InvalidCode, what: str, now: Entry | SchemaState | None) -> InvalidChangeError:
+        """What is said of a name that meant something at the base; ``now``: what it means at the head."""
+        if now is not None:
+            return InvalidChangeError(taken, f"{what} already exists")
+        return InvalidChangeError(
+            taken, f"{what} existed at the base {self._base}, and the name is free by now: propose from a newer one"
+        )
 
     def is_made_here(self, thing: Entry | SchemaState | None) -> bool:
         """Whether the changeset itself makes it; no other proposal can have touched it then."""
