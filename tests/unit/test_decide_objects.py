@@ -337,6 +337,10 @@ def test_ids_then_in_order_of_the_changes_and_nested_depth_first(log: DecidedLog
     outcome = log.propose(alter("ADD_COLUMN", "c", column={"name": "n", "type": "int64"}))
     assert outcome.assigned.column_ids == ((8,),)
     assert outcome.assigned.schema_version == 2
+    both = alter("ADD_COLUMN", "c", column={"name": "o", "type": "struct(a int64)"})
+    both["alterations"] += alter("ADD_COLUMN", "c", column={"name": "p", "type": "int64"})["alterations"]
+    outcome = log.propose(both, alter("ADD_COLUMN", "c", column={"name": "q", "type": "int64"}))
+    assert outcome.assigned.column_ids == ((9, 10, 11), (12,))
 
 
 def test_schema_version_then_rises_with_comments_but_not_with_our_properties_or_data(log: DecidedLog) -> None:

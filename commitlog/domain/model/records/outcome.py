@@ -264,7 +264,7 @@ class Assigned(Record):
     table_ids: Of tables created.
     view_ids: Of views created.
     partition_ids: Of partitionings.
-    column_ids: Of columns, a list a table created or column added, children included.
+    column_ids: Of columns, a list for each CREATE_TABLE and each ALTER_TABLE that adds some, children included.
     mapping_ids: Of name mappings.
     data_file_ids: Of data files.
     delete_file_ids: Of delete files.
