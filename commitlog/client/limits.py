@@ -39,6 +39,7 @@ def _counts(proposal: m.Proposal, settings: m.LogSettings) -> Sequence[tuple[int
         if isinstance(change, _WITH_FILES):
             files += len(change.files)
         elif isinstance(change, m.Delete):
+            files += len(change.delete_files)
             for delete in change.positions:
                 positions += len(delete.rows)
                 positions_of_one = max(positions_of_one, len(delete.rows))

@@ -47,6 +47,7 @@ from commitlog.log.row_handlers import ROW_HANDLERS_GROUP, load_row_handlers
 from commitlog.testing import InMemoryCommitLog
 
 FILE = m.DataFile("a.parquet", record_count=10, file_size_bytes=100)
+DELETE_FILE = m.DeleteFile(0, "d.parquet", (1,), 100)
 
 
 @pytest.fixture
@@ -348,6 +349,11 @@ SETTINGS = m.LogSettings(
     [
         ([m.CreateSchema("s")] * 3, [], "3 changes"),
         ([m.Append("main", "t", (FILE, FILE)), m.Append("main", "t", (FILE,))], [], "3 files"),
+        (
+            [m.Append("main", "t", (FILE,)), m.Delete("main", "t", delete_files=(DELETE_FILE, DELETE_FILE))],
+            [],
+            "3 files",
+        ),
         ([], [m.NameRead("main")] * 2, "2 reads"),
         ([], [m.RowsRead("main", "t", ({}, {}))], "2 keys"),
         ([m.Delete("main", "t", (m.PositionDelete(0, (1, 2, 3)),))], [], "3 row positions of one file"),

@@ -14,6 +14,7 @@ from deciding import (
     create_table,
     data_file,
     delete,
+    delete_file,
     delete_row,
     insert,
     keyed_table,
@@ -253,6 +254,7 @@ def test_a_wide_table_altered_column_by_column_then_in_one_change_or_not_too_oft
         ("changes_max", 2, [append(), append(), append()], {}),
         ("files_max", 2, [append(data_file(), data_file()), append()], {}),
         ("files_max", 2, [change("FLUSH", "k", files=[{**data_file(0), "row_ids": []}] * 3)], {}),
+        ("files_max", 2, [delete_file(0, [1]), delete_file(1, [1]), append()], {}),
         ("reads_max", 1, [append()], {"reads": [read_table(), read_table()]}),
         (
             "read_keys_max",

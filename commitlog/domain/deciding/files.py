@@ -35,6 +35,7 @@ def append(plan: Plan, change: m.Append, index: int) -> Planned:
 def delete(plan: Plan, change: m.Delete, index: int) -> Planned:
     """Rows of files that are there go: by position, by a delete file, or with their file."""
     table = _of_files(plan, change, takes="DELETE_ROW")
+    plan.bounds.count_files(len(change.delete_files))
     touched: dict[int, AbstractBitMap64 | None] = {}
     for given in change.positions:
         plan.bounds.name_data_file(given.data_file_id)
