@@ -14,8 +14,7 @@ from commitlog.client.outcomes.advising import advise
 from commitlog.client.outcomes.describing import describe_change, describe_read, moment_of, one_line
 from commitlog.domain import model as m
 from commitlog.domain.again.alternatives import Alternative, alternatives_to
-from commitlog.domain.model.definitions import counted
-from commitlog.domain.model.definitions import quoted
+from commitlog.domain.model.definitions import counted, quoted
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import HistoryUnavailableError
 from commitlog.log.codec import decode_statistics
