@@ -114,28 +114,35 @@ class Bindings:
     def _since(self, name: tuple[str, str], asked: set[_Meant], upto: int, replicated: m.Replicated) -> int | None:
         """The last snapshot unknown to the maker that gave a name what it means at ``upto``; None when all is known."""
         ticks = _ticks(replicated)
-        left = asked and asked - self._meant(name, min(ticks.get(self._target_node, 0) - 1, upto)).items()
+        # The maker knew all that the target had then.
+        last_known = min(ticks.get(self._target_node, 0) - 1, upto)
+        left = asked and asked - self._meant(name, last_known).items()
         while left:
-            since = bisect_left(range(upto), True, key=lambda at: left <= self._meant(name, at).items())
+            later = range(last_known + 1, upto)
+            since = last_known + 1 + bisect_left(later, True, key=lambda at: left <= self._meant(name, at).items())
             before = self._meant(name, since - 1).items()
             anew = left - before
             # A name that was taken and given back may be known from before that.
             if not self._is_contained(since, ticks) and not all(
-                self._was_known(name, each, upto, ticks) for each in anew
+                self._was_known(name, each, (last_known, upto), ticks) for each in anew
             ):
                 return since
             left, upto = left & before, since - 1
         return None
 
-    def _was_known(self, name: tuple[str, str], meant: _Meant, upto: int, ticks: Mapping[str, int]) -> bool:
-        """Whether the maker knew one of the snapshots up to another that gave a name what it means."""
-        return any(
-            at <= upto
-            and meant in self._meant(name, at).items()
-            and meant not in self._meant(name, at - 1).items()
-            and self._is_contained(at, ticks)
-            for at in self._changed(name, _GIVING)
-        )
+    def _was_known(
+        self, name: tuple[str, str], meant: _Meant, between: tuple[int, int], ticks: Mapping[str, int]
+    ) -> bool:
+        """Whether a name means what it did after the last of some snapshots that changed this with the maker's knowledge."""
+        column = meant[0]
+        for at in self._changed(name, _ENDING | _GIVING):
+            if at <= between[0]:
+                break
+            if at <= between[1] and self._is_contained(at, ticks):
+                now, before = self._meant(name, at).get(column), self._meant(name, at - 1).get(column)
+                if now != before:
+                    return now == meant[1]
+        return False
 
     def other_names(
         self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated
