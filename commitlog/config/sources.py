@@ -101,12 +101,12 @@ def run_layer(home: Path, chosen: list[Layer]) -> Layer:
     """What runs in a home, as far as those that were chosen before do not mean another log, database or cluster."""
     path = home / RUN_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes()
     except FileNotFoundError:
         return Layer({}, "")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    values = _json_object(text, str(path))
+    values = _json_object(text, str(path), "; remove it: `commitlog up` writes it anew")
     if _first(chosen, "log") not in (None, values.get("log")):
         values.pop("data_path", None)  # it is that log's own
         values.pop("log_id", None)
@@ -209,11 +209,11 @@ def _options(table: Mapping[str, object], before: str = "") -> Iterator[tuple[st
             yield before + name, value
 
 
-def _json_object(text: str, where: str) -> dict[str, object]:
+def _json_object(text: str | bytes, where: str, advice: str = "") -> dict[str, object]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{where} is not valid JSON: {error}") from error
+        raise ConfigurationError(f"{where} is not valid JSON: {error}{advice}") from error
     if not isinstance(values, dict):
-        raise ConfigurationError(f"{where} is no JSON object")
+        raise ConfigurationError(f"{where} is no JSON object{advice}")
     return values

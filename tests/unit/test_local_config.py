@@ -239,10 +239,13 @@ def test_load_when_an_argument_is_unknown_then_says_which() -> None:
         Settings.load(environment={}, bootstrap="x")
 
 
-def test_load_when_the_run_file_is_damaged_then_names_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"", b"{", b'{"log": "\xff"}', b"\0" * 512, b"[1]", b"[" * 100_000])
+def test_load_when_the_run_file_is_damaged_then_names_it_and_says_what_to_do(tmp_path: Path, content: bytes) -> None:
     running_home(tmp_path)
-    (tmp_path / ".commitlog" / "run.json").write_text("{")
-    with pytest.raises(ConfigurationError, match=r"run\.json is not valid JSON"):
+    (tmp_path / ".commitlog" / "run.json").write_bytes(content)
+    with pytest.raises(
+        ConfigurationError, match=r"run\.json is (not valid JSON|no JSON object).*; remove it: `commitlog up`"
+    ):
         Settings.load(environment={})
 
 
