@@ -193,3 +193,33 @@ def test_rows_that_refer_to_others_of_their_table_go_in_whatever_order_they_came
         client.execute("DELETE FROM l.k")
         assert rows(client, "l.k") == []
     ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": "k"}])
+
+
+def test_rows_that_refer_to_another_tables_come_and_go_in_one_transaction_in_whatever_order(
+    lake: tuple[Ours, DecidedCommits, str],
+) -> None:
+    ours, _, url = lake
+    columns = [
+        {"name": "id", "type": "int64", "nullable": False},
+        *({"name": n, "type": "int64"} for n in ("u", "of")),
+    ]
+    change = {"kind": "CREATE_TABLE", "schema": "main", "columns": columns, "primary_key": ["id"]}
+    of = {"columns": ["of"], "ref_schema": "main", "ref_table": "parent", "ref_columns": ["u"]}
+    ours.commit([{**change, "table": "parent", "unique": [["u"]]}, {**change, "table": "child", "foreign_keys": [of]}])
+    with writing(url, "l") as client:
+        client.execute(
+            "BEGIN; INSERT INTO l.child VALUES (1, 1, 10), (2, 2, 20); INSERT INTO l.parent VALUES (1, 10, 0), (2, 20, 0); "
+            "COMMIT"
+        )
+        client.execute(
+            "BEGIN; INSERT INTO l.parent VALUES (3, 30, 0); UPDATE l.child SET of = 30 WHERE id = 1; "
+            "DELETE FROM l.parent WHERE id = 1; COMMIT"
+        )
+        assert rows(client, "l.child") == ["(1, 1, 30)", "(2, 2, 20)"]
+        client.execute("BEGIN; DELETE FROM l.child WHERE of = 20; DELETE FROM l.parent WHERE u = 20; COMMIT")
+        assert rows(client, "l.parent") == ["(3, 30, 0)"]
+        with pytest.raises(duckdb.Error, match="still refers to"):
+            client.execute("DELETE FROM l.parent")
+        client.execute("BEGIN; TRUNCATE l.parent; TRUNCATE l.child; COMMIT")
+        assert rows(client, "l.parent") == rows(client, "l.child") == []
+    ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": name} for name in ("child", "parent")])

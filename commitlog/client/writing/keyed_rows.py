@@ -172,29 +172,51 @@ def put_by_key(
 
 
 def in_order(definition: TableDefinition, changes: Sequence[RowBeforeAfter]) -> list[RowBeforeAfter]:
-    """Changes of a table's rows, each after those without which it cannot be made: which give up a UNIQUE value that it takes,
-    which make what it refers to, and which refer to what it ends.
+    """Changes of a table's rows, as `in_order_of_all` has those of several."""
+    return [change for _, change in in_order_of_all([(definition, changes)])]
+
+
+def in_order_of_all(
+    tables: Sequence[tuple[TableDefinition, Sequence[RowBeforeAfter]]],
+) -> list[tuple[int, RowBeforeAfter]]:
+    """Changes of rows of tables, with the place of the table of each, each after those without which it cannot be made: which
+    give up a UNIQUE value that it takes, which make what it refers to, and which refer to what it ends.
 
     Raises:
         CycleError: there is no such order; its second argument has the places of changes that wait for each other.
     """
-    now = {at: row for at, (row, _) in enumerate(changes) if row is not None}
-    then = {at: row for at, (_, row) in enumerate(changes) if row is not None}
-    holders = {value: at for at, row in now.items() for value in _unique_values(definition, row)}
-    before: dict[int, set[int]] = {at: set() for at in range(len(changes))}
-    for at, row in then.items():
-        before[at] |= {holders[value] for value in _unique_values(definition, row) if value in holders} - {at}
-    for reference in own_references(definition):
-        names, ref_names = map(definition.names_of, (reference.column_ids, reference.ref_column_ids))
-        for these, others, is_coming in ((then, now, True), (now, then, False)):
-            offering = {_values(row, ref_names): at for at, row in these.items()}
-            for at, row in these.items():
-                value = _values(row, names)
-                parent = at if value is None else offering.get(value, at)
-                if parent != at and _values(others.get(parent, {}), ref_names) != value:
-                    first, second = (parent, at) if is_coming else (at, parent)
-                    before[second].add(first)
-    return [changes[at] for at in TopologicalSorter(before).static_order()]
+    all_changes = [(place, change) for place, (_, changes) in enumerate(tables) for change in changes]
+    now: list[dict[int, Mapping[str, Any]]] = [{} for _ in tables]
+    then: list[dict[int, Mapping[str, Any]]] = [{} for _ in tables]
+    for at, (place, (was, row)) in enumerate(all_changes):
+        if was is not None:
+            now[place][at] = was
+        if row is not None:
+            then[place][at] = row
+    before: dict[int, set[int]] = {at: set() for at in range(len(all_changes))}
+    places = {definition.table_id: place for place, (definition, _) in enumerate(tables)}
+    for place, (definition, _) in enumerate(tables):
+        holders = {value: at for at, row in now[place].items() for value in _unique_values(definition, row)}
+        for at, row in then[place].items():
+            before[at] |= {holders[value] for value in _unique_values(definition, row) if value in holders} - {at}
+        for reference in definition.foreign_keys:
+            target = places.get(reference.ref_table_id)
+            if target is None:
+                continue
+            names = definition.names_of(reference.column_ids)
+            ref_names = tables[target][0].names_of(reference.ref_column_ids)
+            for these, offered, others, is_coming in (
+                (then[place], then[target], now[target], True),
+                (now[place], now[target], then[target], False),
+            ):
+                offering = {_values(row, ref_names): at for at, row in offered.items()}
+                for at, row in these.items():
+                    value = _values(row, names)
+                    parent = at if value is None else offering.get(value, at)
+                    if parent != at and _values(others.get(parent, {}), ref_names) != value:
+                        first, second = (parent, at) if is_coming else (at, parent)
+                        before[second].add(first)
+    return [all_changes[at] for at in TopologicalSorter(before).static_order()]
 
 
 def own_references(definition: TableDefinition) -> list[ForeignKey]:

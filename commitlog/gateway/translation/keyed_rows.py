@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError
-from itertools import chain, starmap
+from itertools import chain
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.client.tables.values import row_of
-from commitlog.client.writing.keyed_rows import check_row_count, in_order, own_references
+from commitlog.client.writing.keyed_rows import RowBeforeAfter, check_row_count, in_order_of_all
 from commitlog.domain import model as m
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.translation.base import Base
@@ -31,6 +31,17 @@ from commitlog.gateway.translation.reading import row_ids_in
 _Image: TypeAlias = dict[str, m.RowValue]
 
 
+def in_possible_order(tables: Sequence[tuple[KeyedRows, Sequence[RowBeforeAfter]]]) -> Iterator[m.Change]:
+    """Changes of rows of several tables, which may refer to each other's, in an order in which the log can make them."""
+    try:
+        ordered = in_order_of_all([(rows.definition, changed) for rows, changed in tables])
+    except CycleError:
+        # The log says what is in whose way.
+        ordered = [(place, change) for place, (_, changed) in enumerate(tables) for change in changed]
+    for place, (was, row) in ordered:
+        yield tables[place][0].change(was, row)
+
+
 class KeyedRows:
     """How rows of one table change.
 
@@ -38,6 +49,9 @@ class KeyedRows:
         base: the catalog at the commit's base.
         lake: what the commit makes of it.
         table: which.
+
+    Attributes:
+        definition: what the log says of the table.
     """
 
     def __init__(self, base: Base, lake: CommittedLake, table: SourceTable) -> None:
@@ -47,19 +61,19 @@ class KeyedRows:
         definition = base.definition(table.table_id)
         assert definition is not None
         self._columns = definition.columns
-        self._definition = definition
+        self.definition = definition
         self._key = definition.names_of(definition.primary_key)
-        own = [ids for each in own_references(definition) for ids in (each.column_ids, each.ref_column_ids)]
-        compared = dict.fromkeys(chain(definition.primary_key, *definition.unique, *own))
+        referring = [each.column_ids for each in definition.foreign_keys]
+        compared = dict.fromkeys(chain(definition.primary_key, *definition.unique, *referring))
         self._compared = [definition.column_by_id(each) for each in compared]
 
-    def changes(
+    def changed(
         self,
         positions: Mapping[int, AbstractBitMap64],
         row_ids: Sequence[int],
         files: Sequence[GivenFile],
         changes_max: Callable[[int], int],
-    ) -> Iterator[m.Change]:
+    ) -> list[RowBeforeAfter]:
         """What becomes of them.
 
         Args:
@@ -76,21 +90,19 @@ class KeyedRows:
         came = [each for file in files for each in self._in(file)]
         kept = {row_id for row_id, _ in came}
         by_key = {self._key_of(row): row_id for row_id, row in gone.items() if row_id not in kept}
-        changed: list[tuple[_Image | None, _Image | None]] = []
+        changed: list[RowBeforeAfter] = []
         for row_id, row in came:
             if row_id not in gone:
                 row_id = by_key.pop(self._key_of(row), None)
             changed.append((None if row_id is None else gone.pop(row_id), row))
         changed[:0] = [(row, None) for row in gone.values()]
-        try:
-            yield from starmap(self._change, in_order(self._definition, changed))
-        except CycleError:
-            yield from starmap(self._change, changed)  # The log says what is in whose way.
+        return changed
 
     def _key_of(self, row: Mapping[str, m.RowValue]) -> tuple[m.RowValue, ...]:
         return tuple(row[name] for name in self._key)
 
-    def _change(self, was: Mapping[str, m.RowValue] | None, row: Mapping[str, m.RowValue] | None) -> m.Change:
+    def change(self, was: Mapping[str, m.RowValue] | None, row: Mapping[str, m.RowValue] | None) -> m.Change:
+        """A row's change, as the log is asked for it."""
         schema, table = self._table.schema, self._table.name
         if was is None:
             assert row is not None

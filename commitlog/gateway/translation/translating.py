@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from commitlog.adoption.definitions import SourceTable, difference
+from commitlog.client.writing.keyed_rows import RowBeforeAfter
 from commitlog.domain import model as m
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch
 from commitlog.gateway.translation.appends import Appends
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.deletes import Deletes
-from commitlog.gateway.translation.keyed_rows import KeyedRows
+from commitlog.gateway.translation.keyed_rows import KeyedRows, in_possible_order
 from commitlog.gateway.translation.lake import CommittedLake
 
 _AS_CREATED = m.LogSettings()
@@ -60,6 +61,7 @@ def translate(
     appends = Appends(batch, base, lake, defined)
     changes: list[m.Change] = [*defined]
     made: list[str] = []
+    by_key: list[tuple[KeyedRows, Sequence[RowBeforeAfter]]] = []
     # Rows that come to a table or go from it, and then go with it, are nobody's change.
     unneeded = [path for table_id in lake.dropped for path in lake.made_for(table_id)]
     for table in _with_rows(batch, lake):
@@ -69,11 +71,12 @@ def translate(
             _check_unaltered(lake, table)
             rows = KeyedRows(base, lake, table)
             ended = batch.ended_rows.get(table.table_id, ())
-            changes += rows.changes(deletes.positions(table), ended, appends.given(table), changes_max)
+            by_key.append((rows, rows.changed(deletes.positions(table), ended, appends.given(table), changes_max)))
             unneeded += of_client
             continue
         changes += deletes.of(table)
         changes += appends.to(table)
+    changes += in_possible_order(by_key)
     unused = (*deletes.unused, *appends.unused, *unneeded)
     return Translated(tuple(changes), unused, tuple(sorted(set(made).difference(unused))))
 
