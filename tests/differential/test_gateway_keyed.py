@@ -94,6 +94,9 @@ def step(random: Random) -> str:
             f"BEGIN; DELETE FROM {{t}} WHERE id IN ({listed}); INSERT INTO {{t}} VALUES {rows}; "
             f"UPDATE {{t}} SET {column} = NULL WHERE id = {keys[0]}; DELETE FROM {{t}} WHERE id = {keys[-1]}; COMMIT",
             f"UPDATE {{t}} SET id = {random.randint(100, 10**9)} WHERE id = {keys[0]}",
+            "UPDATE {t} SET id = id + 1",
+            f"BEGIN; DELETE FROM {{t}} WHERE id = {keys[0]} + 1; UPDATE {{t}} SET id = {keys[0]} + 1 WHERE id = {keys[0]}; "
+            f"INSERT INTO {{t}} SELECT {keys[0]}, * EXCLUDE id FROM {{t}} WHERE id = {keys[0]} + 1; COMMIT",
             "DELETE FROM {t} WHERE id >= 100",
             "TRUNCATE {t}" if random.random() < 0.2 else merge,
         ]

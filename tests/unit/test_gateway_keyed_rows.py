@@ -82,6 +82,16 @@ def test_a_row_that_comes_with_the_key_of_one_that_goes_takes_its_place(tmp_path
     assert told(found) == [({"a": 3}, None), (None, image(4, "r0"))]
 
 
+def test_a_row_that_takes_the_key_of_one_that_has_another_now_takes_its_place(tmp_path: Path) -> None:
+    """A proposal changes a key once: of keys that move up each takes the rows that come, the last is new, the first goes."""
+    found = keyed("update_all", tmp_path, {0: (list(range(1, 11)), list(range(10)))}, {0: (list(range(10)), None)})
+    assert told(found) == [
+        ({"a": 0}, None),
+        *(({"a": key}, image(key, f"r{key - 1}")) for key in range(1, 10)),
+        (None, image(10, "r9")),
+    ]
+
+
 def test_all_rows_of_a_file_go_but_those_that_had_gone(tmp_path: Path) -> None:
     found = keyed("truncate", tmp_path, {}, {0: (list(range(10)), None)})
     assert [key["a"] for key, _ in told(found)] == list(range(10))

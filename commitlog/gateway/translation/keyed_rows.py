@@ -1,7 +1,8 @@
 """Rows of a table with a primary key, which a log changes one by one, by their keys.
 
-The client knows of no keys: it deletes rows where they lie, and writes others into files. A row that it has changed carries the
-row id that it had; one that comes with the key of a row that goes takes its place. The client's files are not needed then.
+The client knows of no keys: it deletes rows where they lie, and writes others into files. One that comes with the key of a row
+that goes takes its place, for a proposal changes a key once. Of the others, one that carries the row id of a row that goes is
+that row with another key. The client's files are not needed then.
 """
 
 from __future__ import annotations
@@ -87,14 +88,16 @@ class KeyedRows:
         count = max(going, coming)
         check_row_count(count, changes_max(count))
         gone = {**dict(self._in_files(positions)), **self._in_no_file(row_ids)}
-        came = [each for file in files for each in self._in(file)]
-        kept = {row_id for row_id, _ in came}
-        by_key = {self._key_of(row): row_id for row_id, row in gone.items() if row_id not in kept}
+        by_key = {self._key_of(row): row_id for row_id, row in gone.items()}
         changed: list[RowBeforeAfter] = []
-        for row_id, row in came:
-            if row_id not in gone:
-                row_id = by_key.pop(self._key_of(row), None)
-            changed.append((None if row_id is None else gone.pop(row_id), row))
+        others: list[tuple[int | None, _Image]] = []
+        for row_id, row in (each for file in files for each in self._in(file)):
+            place = by_key.pop(self._key_of(row), None)
+            if place is None:
+                others.append((row_id, row))
+            else:
+                changed.append((gone.pop(place), row))
+        changed += [(None if row_id is None else gone.pop(row_id, None), row) for row_id, row in others]
         changed[:0] = [(row, None) for row in gone.values()]
         return changed
 
