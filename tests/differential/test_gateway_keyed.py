@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from random import Random
@@ -173,6 +174,30 @@ def test_what_the_key_forbids_is_refused_in_the_logs_words(table: str) -> None:
             with pytest.raises(duckdb.Error, match=said):
                 client.execute(statement)
         assert rows(client, "l.k") == ["(1, 'a')"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        ("timestamp", "TIMESTAMP 'infinity'", "the value 'infinity' is no date"),
+        ("timestamptz", "TIMESTAMPTZ '20000-01-01 00:00:00+00'", "the value '20000-01-01 00:00:00.000000Z' is no date"),
+        ("date", "DATE '0044-03-15 (BC)'", "the value '-0043-03-15' is no date"),
+        ("list(date)", "[DATE 'infinity']", 'infinity"] is no date'),
+        ("time", "TIME '24:00:00'", "is no time of the form"),
+    ],
+)
+def test_a_time_that_the_log_does_not_hold_is_refused_in_its_words(
+    lake: tuple[Ours, DecidedCommits, str], kind: str, value: str, said: str
+) -> None:
+    ours, _, url = lake
+    columns = [{"name": "id", "type": "int64", "nullable": False}, {"name": "v", "type": kind}]
+    ours.commit([{"kind": "CREATE_TABLE", "schema": "main", "table": "k", "columns": columns, "primary_key": ["id"]}])
+    with writing(url, "l") as client:
+        with pytest.raises(duckdb.Error, match=re.escape(said)):
+            client.execute(f"INSERT INTO l.k VALUES (1, {value})")
+        client.execute("INSERT INTO l.k VALUES (1, NULL)")
+        assert rows(client, "l.k") == ["(1, None)"]
+    ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": "k"}])
 
 
 def test_rows_that_refer_to_others_of_their_table_go_in_whatever_order_they_came(

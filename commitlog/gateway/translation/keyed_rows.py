@@ -19,6 +19,7 @@ from commitlog.adoption.definitions import SourceTable
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.client.tables.arrow_schemas import exact
+from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.client.tables.values import row_of
 from commitlog.client.writing.keyed_rows import RowBeforeAfter, check_row_count, in_order_of_all
@@ -123,7 +124,7 @@ class KeyedRows:
             carried = row_ids_in(self._base, path)
             reader = FileReader(self._compared, ())
             for batch, places in reader.placed(RowsOfFile(path, None, positions=wanted)):
-                for place, key in zip(places.tolist(), _as_text(batch).to_pylist(), strict=True):
+                for place, key in zip(places.tolist(), to_rows(_as_text(batch)), strict=True):
                     yield row["row_id_start"] + place if carried is None else carried[place], row_of(key)
 
     def _in_no_file(self, row_ids: Sequence[int]) -> dict[int, _Image]:
@@ -135,7 +136,7 @@ class KeyedRows:
         if missing := set(row_ids) - found.keys():
             raise NotUnderstoodError(f"a change of row {min(missing)}, which was not there: read again and repeat")
         compared = [exact(column) for column in self._compared]
-        rows = _as_text(stored_rows(compared, list(found.values()))).to_pylist()
+        rows = to_rows(_as_text(stored_rows(compared, list(found.values()))))
         return {row_id: row_of(row) for row_id, row in zip(found, rows, strict=True)}
 
     # --- rows that come -----------------------------------------------------------------------------------------------
@@ -146,15 +147,17 @@ class KeyedRows:
         reader = FileReader(self._columns, ())
         rows = RowsOfFile(given.path, given.file.name_mapping, without=FrozenBitMap64(given.deleted))
         for batch, places in reader.placed(rows):
-            for place, row in zip(places.tolist(), _as_text(batch).to_pylist(maps_as_pydicts="strict"), strict=True):
+            for place, row in zip(places.tolist(), to_rows(_as_text(batch), maps_as_pydicts="strict"), strict=True):
                 row_id = None if carried is None else carried[place]
                 yield None if row_id is None or row_id >= OWN_ROW_ID else row_id, row_of(row)
 
 
 def _as_text(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
-    """Nanoseconds as text: Python's times have none."""
+    """Nanoseconds as text, for Python's times have none, and times of day, for its 24:00:00 is 00:00:00."""
     columns = [
-        each.cast(pa.string()) if pa.types.is_timestamp(each.type) and each.type.unit == "ns" else each
+        each.cast(pa.string())
+        if pa.types.is_time(each.type) or (pa.types.is_timestamp(each.type) and each.type.unit == "ns")
+        else each
         for each in rows.columns
     ]
     return type(rows).from_arrays(columns, names=rows.schema.names)
