@@ -50,14 +50,14 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from commitlog.domain.model import InvalidCode, Proposal
+    from commitlog.domain.model import Conflict, InvalidCode, Proposal, Reason
 
 
 class RejectedOutcome(Protocol):
     """What `ProposalRejectedError` reads of a refused outcome or receipt."""
 
     @property
-    def reason(self) -> object: ...
+    def reason(self) -> Reason | None: ...
 
     @property
     def detail(self) -> str | None: ...
@@ -66,7 +66,7 @@ class RejectedOutcome(Protocol):
     def invalid_code(self) -> str | None: ...
 
     @property
-    def conflicts(self) -> Sequence[object]: ...
+    def conflicts(self) -> Sequence[Conflict]: ...
 
     @property
     def head_snapshot_id(self) -> int: ...
@@ -290,7 +290,7 @@ class ProposalRejectedError(CommitLogError):
         return self.outcome.invalid_code
 
     @property
-    def conflicts(self) -> Sequence[object]:
+    def conflicts(self) -> Sequence[Conflict]:
         """The conflicts of the outcome; empty when the reason is not CONFLICT."""
         return self.outcome.conflicts
 

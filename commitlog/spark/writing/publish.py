@@ -150,7 +150,7 @@ def _other_rows(batch_id: int) -> str:
 def is_altered(error: ProposalRejectedError) -> bool:
     """Whether a proposal was refused because a table was altered, and for nothing else."""
     return error.outcome.reason is Reason.CONFLICT and all(
-        getattr(each, "kind", None) is ConflictKind.TABLE_ALTERED for each in error.conflicts
+        each.kind is ConflictKind.TABLE_ALTERED for each in error.conflicts
     )
 
 
