@@ -251,3 +251,22 @@ def test_rows_that_refer_to_another_tables_come_and_go_in_one_transaction_in_wha
         client.execute("BEGIN; TRUNCATE l.parent; TRUNCATE l.child; COMMIT")
         assert rows(client, "l.parent") == rows(client, "l.child") == []
     ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": name} for name in ("child", "parent")])
+
+
+def test_rows_in_no_file_of_a_table_without_a_key_are_changed_after_what_the_refusal_says(
+    lake: tuple[Ours, DecidedCommits, str],
+) -> None:
+    ours, _, url = lake
+    columns = [{"name": "id", "type": "int64"}]
+    change = {"kind": "INSERT_ROW", "schema": "main", "table": "plain"}
+    ours.commit([{"kind": "CREATE_TABLE", "schema": "main", "table": "plain", "columns": columns}])
+    ours.commit([{**change, "row": {"id": 1}}, {**change, "row": {"id": 2}}])
+    with writing(url, "l") as client:
+        client.execute("USE l; INSERT INTO plain VALUES (3)")
+        for statement in ("DELETE FROM plain WHERE id = 1", "UPDATE plain SET id = 4 WHERE id = 2", "TRUNCATE plain"):
+            with pytest.raises(duckdb.Error, match="that are in no file, and no key") as refused:
+                client.execute(statement)
+        client.execute(str(refused.value).rpartition("take its place, ")[2])
+        client.execute("DELETE FROM plain WHERE id = 1")
+        assert rows(client, "plain") == ["(2,)", "(3,)"]
+    ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": "plain"}])

@@ -51,8 +51,10 @@ class Deletes:
         """The rows that go from a table."""
         whole = {row["data_file_id"] for row in self._lake.whole_files if row["table_id"] == table.table_id}
         if table.table_id in self._batch.ended_rows:
+            name = f"{table.schema}.{table.name}"
             raise NotUnderstoodError(
-                f"a change of rows of table {table.schema}.{table.name} that are in no file yet: `commitlog.spark` flushes them"
+                f"a change of rows of table {name} that are in no file, and no key by which these could be changed: while "
+                f"nobody writes it, have a copy take its place, CREATE OR REPLACE TABLE {name} AS FROM {name}"
             )
         positions: list[m.PositionDelete] = []
         delete_files: list[m.DeleteFile] = []
