@@ -122,6 +122,27 @@ def test_append_when_a_file_has_finer_times_than_the_column_then_a_filter_finds_
         assert log.table(table).scan(where=[("at", asked, "1970-01-01 00:00:00.001456")]).count() == count
 
 
+class Metres(pa.ExtensionType):  # type: ignore[misc]
+    """A type of a program's own."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "test.metres")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, _: pa.DataType, __: bytes) -> Metres:
+        return cls()
+
+
+def test_append_when_a_type_is_a_programs_own_then_taken_as_what_it_is_stored_as(log: CommitLog, table: str) -> None:
+    rows = pa.table({"height": pa.ExtensionArray.from_storage(Metres(), pa.array([1, None]))})
+    log.append(table, rows, create=True)
+    log.append(table, rows)
+    assert log.table(table).scan().to_arrow().column("height").to_pylist() == [1, None] * 2
+
+
 def test_append_when_arrows_types_are_extensions_of_nested_ones_then_rows_and_files_are_taken_as_what_they_are_stored_as(
     log: CommitLog, table: str, outside: Path
 ) -> None:

@@ -66,13 +66,14 @@ def _nearest(data_type: pa.DataType) -> str:
 
 def type_text(data_type: pa.DataType) -> str | None:
     """The DuckLake type of an Arrow type; None when there is none."""
-    plain = _PLAIN.get(data_type)
-    if plain is not None:
-        return plain
+    # Before anything else: a program's own ones are not hashable.
     if isinstance(data_type, pa.BaseExtensionType):
         if data_type.extension_name in _MEANINGLESS:
             return None
         return _EXTENSIONS.get(data_type.extension_name) or type_text(data_type.storage_type)
+    plain = _PLAIN.get(data_type)
+    if plain is not None:
+        return plain
     if pa.types.is_dictionary(data_type):
         return type_text(data_type.value_type)
     if pa.types.is_timestamp(data_type):
