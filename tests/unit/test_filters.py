@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -105,6 +106,7 @@ def test_conditions_when_they_exclude_then_what_the_log_is_told_lets_more_throug
         ),
         (("day", "!=", 3), "which only scans take"),
         (("day", "NOT IN", 3), "takes a list of values, not 3"),
+        (("day", "=", np.array([3, 4])), "holds no ndarray"),
         (("day", "like", "x"), "an op of .*, !=, not in; a filter is conditions that all hold"),
         (("day", ["="], 3), "is no filter"),
         ('a = "x"', r"position 5: .*found '\"x\"'; double quotes are for names of columns: write 'x'"),

@@ -120,7 +120,7 @@ def scalar(value: Any) -> Scalar:
         return "".join(f"\\x{byte:02X}" for byte in bytes(value))
     if isinstance(value, timedelta):
         return _interval_text(0, value.days, (value.seconds * 10**6 + value.microseconds) * 1000)
-    if hasattr(value, "item") and hasattr(value, "dtype"):
+    if hasattr(value, "item") and hasattr(value, "dtype") and not is_list(value):
         # NumPy's times of nanoseconds are mere numbers to Python.
         plain = str(value) if getattr(value.dtype, "kind", None) == "M" else value.item()
         return None if plain == "NaT" else scalar(plain)
