@@ -378,7 +378,7 @@ def _as_named_in(taken: m.Change, said: m.Change) -> m.Change:
 
 
 def _without_names(step: m.Alteration) -> m.Alteration:
-    return step.replace(name=None, partition_by=None)
+    return step.replace(name=None, partition_by=())
 
 
 def _without_places(change: m.Change) -> m.Change:

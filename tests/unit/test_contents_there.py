@@ -563,7 +563,7 @@ def test_link_when_a_name_means_something_else_there_by_now_then_stops_until_it_
             if how == "table made anew":
                 tx.drop_table("main.k")
             else:
-                tx.rename_table("main.k", "main.old")
+                tx.rename_table("main.k", "old")
             tx.create_table("main.k", columns, primary_key=key)
     since = b.head_snapshot_id()
     with a.transaction() as tx:
