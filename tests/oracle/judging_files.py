@@ -13,6 +13,15 @@ from .proving import stored_point
 from .sight import NAMED, Sight, refuse
 from .world import Event, Table
 
+PARTS = {"year": (-(2**63), 2**63 - 1), "month": (1, 12), "day": (1, 31), "hour": (0, 23)}
+"""What a transform of times can give."""
+
+
+def _is_part(value: m.Scalar, low: int, high: int) -> bool:
+    if isinstance(value, str):
+        return value.removeprefix("-").isdecimal() and value.isascii() and low <= int(value) <= high
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
 
 class FileJudge(Sight):
     """Looks at changes of files, one after another."""
@@ -56,6 +65,8 @@ class FileJudge(Sight):
             kind = table.definition.column_by_id(key.column_id).type.name
             if value is not None and key.transform == "identity" and stored_point(kind, value) is None:
                 refuse("no value of the partition column")
+            if value is not None and key.transform in PARTS and not _is_part(value, *PARTS[key.transform]):
+                refuse("no part of a time")
 
     def on_delete(self, change: m.Delete, index: int) -> None:
         table = self.data(change, index)
