@@ -6,12 +6,13 @@ now?) and by the projector (which rows of the catalog change?), so that the thre
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
 
 from commitlog.domain.model import (
+    BIGINT_MAX,
+    BIGINT_MIN,
     ColumnSpec,
     CreateTable,
     DataFile,
@@ -58,7 +59,7 @@ _NO_DEFAULT = "NULL"
 _PROPERTIES = ("conflict_granularity", "on_conflict", FOREIGN_PATHS, STATISTICS_COLUMNS, REPLICATED)
 _YEARS = {"date", *TIMESTAMPS}
 _PART = ColumnType("int64")
-_PARTS = {"year": (-math.inf, math.inf), "month": (1, 12), "day": (1, 31), "hour": (0, 23)}
+_PARTS = {"year": (BIGINT_MIN, BIGINT_MAX), "month": (1, 12), "day": (1, 31), "hour": (0, 23)}
 _BUCKETS_MAX = 4096
 _COUNT = re.compile(r"0|[1-9][0-9]{0,3}")
 _INLINED_COLUMNS_MAX = 1_590
