@@ -149,6 +149,7 @@ def test_a_value_then_one_form_in_which_it_is_compared(kind: str, value: Any, ca
         ("date", 19753, "is no date of the form 2024-01-31"),
         ("timetz", "01:00:00+16:00", "no time zone that there is"),
         ("timetz", "01:00:00+02:00Z", "names two time zones"),
+        ("timetz", "2024-01-31Z", "is no time of the form 12:30:00"),
         ("timestamptz", "2024-01-31 12:30:00+02 -01:30", "names two time zones"),
         ("timestamptz", "0001-01-01 00:00:00+01", "not within the years"),
         ("timestamp_ns", "1677-09-21 23:59:59.999999999", "not within 1677-09-22 and"),

@@ -214,10 +214,13 @@ _ZONE = re.compile(r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$", re.IGNORECASE)
 _ZONE_MINUTES_MAX = 15 * 60 + 59
 
 
-def _clock_ns(text: str) -> int:
+def _clock_ns(text: str, *, is_zoned: bool = False) -> int:
+    """``is_zoned``: whether the column holds a zone, which is cut off already."""
     match = _CLOCK.fullmatch(text)
     if match is None:
         if _CLOCK.fullmatch(_ZONE.sub("", text).rstrip()):
+            if is_zoned:
+                raise ValueError("names two time zones")
             raise ValueError("names a time zone, which a column of its type does not hold: leave it out")
         raise ValueError("is no time of the form 12:30:00")
     hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
@@ -232,8 +235,6 @@ def _zone_ns(text: str) -> tuple[str, int]:
         return text, 0
     zone = match[1]
     rest = text[: match.start()].rstrip()
-    if _ZONE.search(rest):
-        raise ValueError("names two time zones")
     if zone in "Zz":
         return rest, 0
     digits = zone[1:].replace(":", "").ljust(4, "0")
@@ -246,15 +247,16 @@ def _zone_ns(text: str) -> tuple[str, int]:
 def _time(value: RowValue, data_type: ColumnType) -> int:
     if not isinstance(value, str):
         raise ValueError("is no time of the form 12:30:00")
-    clock, offset = _zone_ns(value) if data_type.name == "timetz" else (value, 0)
-    return _clock_ns(clock) - offset
+    is_zoned = data_type.name == "timetz"
+    clock, offset = _zone_ns(value) if is_zoned else (value, 0)
+    return _clock_ns(clock, is_zoned=is_zoned) - offset
 
 
 def timetz_text(text: str) -> str:
     """A time of day with its zone, UTC where it has none, in a form that every reader takes."""
     clock, offset = _zone_ns(text)
     hours, minutes = divmod(abs(offset) // 60_000_000_000, 60)
-    return f"{_clock_text(_clock_ns(clock))}{'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"
+    return f"{_clock_text(_clock_ns(clock, is_zoned=True))}{'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -269,9 +271,10 @@ def _timestamp(value: RowValue, data_type: ColumnType) -> int:
     if not isinstance(value, str):
         raise ValueError("is no time of the form 2024-01-31 12:30:00")
     day, _, clock = value.replace("T", " ", 1).partition(" ")
-    clock, offset = _zone_ns(clock) if data_type.name == "timestamptz" else (clock, 0)
+    is_zoned = data_type.name == "timestamptz"
+    clock, offset = _zone_ns(clock) if is_zoned else (clock, 0)
     days = _date(day, data_type).toordinal() - _EPOCH
-    nanoseconds = days * 86_400_000_000_000 + (_clock_ns(clock) if clock else 0) - offset
+    nanoseconds = days * 86_400_000_000_000 + (_clock_ns(clock, is_zoned=is_zoned) if clock else 0) - offset
     if not _FIRST_NS <= nanoseconds <= _LAST_NS:
         raise ValueError("is not within the years 1 to 9999")
     if data_type.name == "timestamp_ns" and not _FIRST_TIMESTAMP_NS <= nanoseconds <= _LAST_TIMESTAMP_NS:
