@@ -598,6 +598,16 @@ def test_a_unique_value_of_several_columns_then_the_text_names_them() -> None:
     assert refused.detail == "row 1 of table k already has the same UNIQUE v, w"
 
 
+def test_a_row_that_gets_another_key_and_was_changed_then_it_does_not_meet_itself_by_its_unique_value(
+    log: DecidedLog,
+) -> None:
+    base = log.head
+    log.commit(update(1, v="a", w="y"))
+    proposed = change("UPDATE_ROW", "k", key={"id": 1}, row={"id": 9, "v": "a", "w": "a"})
+    refused = log.refused("CONFLICT", proposed, base=base)
+    assert "changed row 1 of table main.k since" in str(refused.detail)
+
+
 def test_a_parent_whose_unique_value_was_changed_then_the_text_says_so() -> None:
     log = DecidedLog()
     refers = [{"columns": ["parent"], "ref_schema": "main", "ref_table": "p", "ref_columns": ["v"]}]

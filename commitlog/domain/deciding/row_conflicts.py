@@ -283,7 +283,14 @@ class RowCheck:
     def _refuse(self, meeting: Meeting, proposed: m.Row | None, detail: str = "") -> None:
         where = object_of(self.table, row_key=shown_key(meeting.key))
         details = [detail] if detail else []
-        if proposed is not None and meeting.version is not None and meeting.key != key_of(self.definition, proposed):
+        # An update that gives a row another key shares values with that row itself.
+        is_other = meeting.kind is not m.ConflictKind.UPDATE_KEY
+        if (
+            is_other
+            and proposed is not None
+            and meeting.version is not None
+            and meeting.key != key_of(self.definition, proposed)
+        ):
             details += [f"the same {each}" for each in self._shared(proposed, meeting.version)]
         is_gone = meeting.version is None and meeting.kind is not m.ConflictKind.INSERT_UPDATE
         deed = "deleted {object}" if is_gone and not self._is_held(meeting.key) else ""
