@@ -201,6 +201,7 @@ def _tell_if_unknown(log: CommitLog, table: str) -> None:
         contents = log.contents()
         newest = contents.snapshots(limit=1)[0].snapshot_id
         asked = HistoryFilter(limit=1, table=Named(name.schema, name.name))
-        if not contents.history(asked) and contents.table_at(name.schema, name.name, newest) is None:
+        # The table first: of a name that is there, nobody need look through the history.
+        if contents.table_at(name.schema, name.name, newest) is None and not contents.history(asked):
             meant = log.missing_table(name, newest).meant
             click.echo(f"there is no table {name} yet{f' - {meant}' if meant else ''}", err=True)
