@@ -549,6 +549,11 @@ def test_a_parent_gone_by_a_skipped_change_then_its_child_is_a_conflict() -> Non
     [
         (delete_row(2), update(2, v="z"), "deleted row 2 of table main.k since"),
         (delete_row(2), update(2, id=7, v="z"), "deleted row 2 of table main.k since"),
+        (
+            change("UPDATE_ROW", "k", key={"id": 2}, row={"id": 7, "v": "b"}),
+            update(2, v="z"),
+            "deleted row 2 of table main.k or gave it another key since",
+        ),
         (update(2, v="z"), delete_row(2), "changed row 2 of table main.k since"),
         (
             insert(id=3, v="c"),
@@ -620,7 +625,8 @@ def test_a_parent_whose_unique_value_was_changed_then_the_text_says_so() -> None
 
 def test_a_row_that_was_read_and_deleted_then_the_text_says_so(log: DecidedLog) -> None:
     base = log.head
-    log.commit(delete_row(2), update(1, v="z"))
+    log.commit(update(1, v="z"))
+    log.commit(delete_row(2))
     reads = [{"kind": "ROWS", "schema": "main", "table": "k", "keys": [{"id": 1}, {"id": 2}]}]
     outcome = log.refused("CONFLICT", insert("p", id=9), base=base, reads=reads, isolation="SERIALIZABLE")
     told = [conflict.detail for conflict in outcome.conflicts]

@@ -84,6 +84,12 @@ class Footprint:
         self.constrains_rows = constrains_rows
 
 
+def gone_deed(table: TableState, gone_at: int) -> str:
+    """How it reads that a row is not there any more: an update may have given it another key."""
+    is_deleted = table.last.get(K.UPDATE_ROW, -1) < gone_at
+    return "deleted {object}" if is_deleted else "deleted {object} or gave it another key"
+
+
 class Hit(NamedTuple):
     """A conflict in the making: what the committed side did, when, and to which object.
 

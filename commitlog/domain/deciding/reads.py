@@ -7,7 +7,7 @@ from typing import assert_never
 
 from commitlog.domain import model as m
 from commitlog.domain.deciding.append_blocks import newest_match
-from commitlog.domain.deciding.conflicts import RENAMED_IT, Hit, hit_kind, name_hit, object_of
+from commitlog.domain.deciding.conflicts import RENAMED_IT, Hit, gone_deed, hit_kind, name_hit, object_of
 from commitlog.domain.deciding.row_conflicts import named_key
 from commitlog.domain.deciding.rules import StatisticsDecoder
 from commitlog.domain.model.definitions import quoted
@@ -203,4 +203,4 @@ def _rows_hits(state: SequencerState, read: m.RowsRead, base: int) -> Iterator[H
         if (last := table.rows.last_change(key)) > base:
             is_there = key in table.rows.live or key in table.rows.held
             where = object_of(table, row_key=shown_key(key))
-            yield Hit(m.ConflictKind.ROW_CHANGED, last, where, deed="" if is_there else "deleted {object}")
+            yield Hit(m.ConflictKind.ROW_CHANGED, last, where, deed="" if is_there else gone_deed(table, last))

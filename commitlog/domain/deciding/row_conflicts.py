@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, assert_never
 
 from commitlog.domain import model as m
-from commitlog.domain.deciding.conflicts import Hit, object_of
+from commitlog.domain.deciding.conflicts import Hit, gone_deed, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.deciding.row_references import check_children, check_references
@@ -293,7 +293,7 @@ class RowCheck:
         ):
             details += [f"the same {each}" for each in self._shared(proposed, meeting.version)]
         is_gone = meeting.version is None and meeting.kind is not m.ConflictKind.INSERT_UPDATE
-        deed = "deleted {object}" if is_gone and not self._is_held(meeting.key) else ""
+        deed = gone_deed(self.table, meeting.snapshot_id) if is_gone and not self._is_held(meeting.key) else ""
         hit = Hit(meeting.kind, meeting.snapshot_id, where, "; ".join(details), deed)
         self.plan.row_hits.append((self.index, hit))
 

@@ -5,7 +5,7 @@ What was not so at the base is INVALID; what came so since, by another proposal,
 
 from __future__ import annotations
 
-from commitlog.domain.deciding.conflicts import Hit, object_of
+from commitlog.domain.deciding.conflicts import Hit, gone_deed, object_of
 from commitlog.domain.deciding.plan import Plan
 from commitlog.domain.deciding.row_overlay import OWN
 from commitlog.domain.model import ConflictKind, InvalidCode, Row
@@ -45,8 +45,8 @@ def _parent_missing(plan: Plan, index: int, parent: TableState, ref_column_ids: 
     if key is None or plan.rows.is_overlaid(parent, key):
         raise InvalidChangeError(InvalidCode.PARENT_MISSING, broken)
     where = object_of(parent, row_key=shown_key(key))
-    deed = "deleted {object}" if plan.rows.live(parent, key) is None else "changed {object}"
     at = parent.rows.last_change(key)
+    deed = gone_deed(parent, at) if plan.rows.live(parent, key) is None else "changed {object}"
     plan.row_hits.append((index, Hit(ConflictKind.FOREIGN_KEY, at, where, "to which it refers", deed)))
 
 
