@@ -19,11 +19,13 @@ CONNECT_TIMEOUT_S = 10
 
 _OWN_SCHEMA = "commitlog"
 _NOT_AMONG_OURS = r"""
-    SELECT set_config('search_path', regexp_replace(current_setting('search_path'), '"\$user"\s*,?\s*', ''), false)
-    WHERE current_user = %s
+    SELECT set_config('search_path', regexp_replace(current_setting('search_path'), %(users)s, '', 'g'), false)
+    WHERE current_user = %(own)s AND NOT EXISTS (
+        SELECT FROM pg_class WHERE relname = 'ducklake_snapshot' AND relnamespace = to_regnamespace(%(own)s))
 """
 """For a role that is called as the schema of our own tables, PostgreSQL looks there first, and would make DuckLake's there:
-nobody else would find them."""
+nobody else would find them. Where they are there already they stay."""
+_USERS_SCHEMA = r'^\s*"\$user"\s*,?\s*|\s*,\s*"\$user"'
 _QUOTED = re.compile('"(.*)"')
 _KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 """Whoever waits for a server that is gone without a word is told of it in half a minute, rather than in two hours."""
@@ -70,7 +72,7 @@ def connect_plainly(
     conn = psycopg.connect("", autocommit=True, **wanted)
     if _OWN_SCHEMA in f"{conn.info.user} {given.get('options')}":
         try:
-            conn.execute(_NOT_AMONG_OURS, (_OWN_SCHEMA,))
+            conn.execute(_NOT_AMONG_OURS, {"own": _OWN_SCHEMA, "users": _USERS_SCHEMA})
         except BaseException:
             conn.close()
             raise

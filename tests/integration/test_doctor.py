@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
@@ -18,6 +19,7 @@ from live_lakes import LiveLake, live_lake
 from psycopg import sql
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE
+from commitlog.catalog.connecting import connect
 from commitlog.catalog.guard import missing_roles
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
@@ -26,6 +28,7 @@ from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance import doctor, storage
 from commitlog.ops.maintenance.doctor import DURABILITY, ROOM, STORAGE, CheckResult, checks_of, examine, examine_on
+from commitlog.ops.maintenance.export import export_catalog
 from commitlog.ops.maintenance.log_side import read_log_side
 
 
@@ -116,16 +119,21 @@ def test_doctor_when_the_schema_and_its_owner_have_names_that_need_quotes_then_a
         assert found(lake) == {}
 
 
-@pytest.mark.parametrize("by", ["login", "role"])
-def test_catalog_when_its_owner_is_called_as_our_schema_then_everybody_else_finds_it_after_a_rebuild_too(
-    settings: Settings, by: str
-) -> None:
-    with psycopg.connect(settings.database_url, autocommit=True) as conn:
+def called_as_our_schema(database_url: str) -> None:
+    """Makes a role of that name, and the database its own."""
+    with psycopg.connect(database_url, autocommit=True) as conn:
         for role in missing_roles(conn):
             conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
         if conn.execute("SELECT to_regrole('commitlog')").fetchone() == (None,):
             conn.execute("CREATE ROLE commitlog LOGIN PASSWORD 'secret'")
         conn.execute(sql.SQL("ALTER DATABASE {} OWNER TO commitlog").format(sql.Identifier(conn.info.dbname)))
+
+
+@pytest.mark.parametrize("by", ["login", "role"])
+def test_catalog_when_its_owner_is_called_as_our_schema_then_everybody_else_finds_it_after_a_rebuild_too(
+    settings: Settings, tmp_path: Path, by: str
+) -> None:
+    called_as_our_schema(settings.database_url)
     url = f"{settings.database_url}?options=-crole%3Dcommitlog"
     if by == "login":
         url = f"postgresql://commitlog:secret@{settings.database_url.rpartition('@')[2]}"
@@ -143,6 +151,32 @@ def test_catalog_when_its_owner_is_called_as_our_schema_then_everybody_else_find
             rebuilt = CliRunner().invoke(cli, ["catalog", "rebuild"], env=lake.settings.environment())
             assert rebuilt.exit_code == 0, rebuilt.output
         assert found(lake) == {}
+        assert export_catalog(url, tmp_path / "export").path.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ('"$user", public', "public"),
+        ('public, "$user"', "public"),
+        ('pg_catalog , "$user", public', "pg_catalog, public"),
+        ("public", "public"),
+    ],
+)
+def test_connection_when_its_role_is_called_as_our_schema_then_looks_there_only_where_the_catalog_is_there_already(
+    database_url: str, path: str, left: str
+) -> None:
+    called_as_our_schema(database_url)
+    url = f"{database_url}?options=-crole%3Dcommitlog"
+    with connect(url) as conn:
+        conn.execute(
+            sql.SQL("ALTER DATABASE {} SET search_path = ").format(sql.Identifier(conn.info.dbname)) + sql.SQL(path)
+        )
+    with connect(url) as conn:
+        assert conn.execute("SHOW search_path").fetchone() == (left,)
+        conn.execute("CREATE SCHEMA commitlog CREATE TABLE ducklake_snapshot ()")
+    with connect(url) as conn:
+        assert conn.execute("SHOW search_path").fetchone() == (path.replace(" ,", ","),)
 
 
 def test_doctor_when_called_then_exit_code_and_output_tell(lake: LiveLake) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from commitlog.adoption.source import SQL_TYPES, quoted, text
-from commitlog.catalog.connecting import plain
+from commitlog.catalog.connecting import connect, current_schema, plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
 from commitlog.client.reading.duckdb_client import attach, check_answers, open_duckdb
 from commitlog.domain.model.definitions import Column
@@ -141,11 +141,14 @@ def export_catalog(
     try:
         with open_duckdb("postgres_scanner", "sqlite_scanner") as conn:
             attach(conn, database_url, "", "live (TYPE postgres, READ_ONLY)")
+            # DuckDB's own connections may have another search path than ours.
+            with connect(database_url) as live:
+                schema = current_schema(live)
             try:
                 conn.execute(f"ATTACH {text(str(part))} AS frozen (TYPE {form})")
                 conn.execute("SET TimeZone = 'UTC'")
                 conn.execute("BEGIN")
-                freezing = _Freezing(conn, form, snapshot_id, on_progress)
+                freezing = _Freezing(conn, schema, form, snapshot_id, on_progress)
                 freezing.copy_rows()
                 files = freezing.copy_files(data) if copy_files else 0
                 conn.execute("COMMIT")
@@ -169,6 +172,7 @@ class _Freezing:
     def __init__(
         self,
         conn: duckdb.DuckDBPyConnection,
+        schema: str,
         form: ExportFormat,
         snapshot_id: int | None,
         on_progress: Callable[[ExportProgress], None],
@@ -177,7 +181,7 @@ class _Freezing:
         self._on_progress = on_progress
         self._tables = 0
         self.form = form
-        schema = self._select("SELECT * FROM postgres_query('live', 'SELECT current_schema()::text')")[0][0]
+        self._schema = schema
         self.live = f"live.{quoted(schema)}"
         floor, head, found = self._select(
             f"SELECT min(snapshot_id), max(snapshot_id), count(*) FILTER (WHERE snapshot_id = ?) "
@@ -199,7 +203,7 @@ class _Freezing:
             name
             for (name,) in self._select(
                 "SELECT table_name FROM duckdb_tables() WHERE database_name = 'live' AND schema_name = ?",
-                self.live.removeprefix("live.").strip('"'),
+                self._schema,
             )
         }
         for table_id, name, version in self._select(
