@@ -446,6 +446,17 @@ def test_up_when_somebody_only_looks_at_the_lock_or_stops_what_was_left_then_wai
     assert (said[0], said[-1]) == (f"starting Kafka and PostgreSQL in {home.home}", "stopped")
 
 
+def test_up_when_somebody_keeps_the_lock_and_runs_nothing_then_does_not_wait_for_ever(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "DETACHED_START_TIMEOUT_S", 0.2)
+    lock = DirectoryLock(home.home)
+    assert lock.acquire()
+    lock.release()
+    with lock.borrowed(), pytest.raises(LocalRuntimeError, match=r"keeps .* locked"):
+        up(home, say=lambda line: None)
+
+
 def test_up_when_detached_and_interrupted_while_it_starts_then_says_that_it_goes_on(home: Settings) -> None:
     starting = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(3600)"]
     said: list[str] = []

@@ -161,10 +161,15 @@ def up(
     if detach:
         return _up_detached(settings, detached_command or (*COMMITLOG, "up"), say)
     home = EmbeddedHome(settings, progress=say)
+    deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
     while not home.acquire():
         # Nobody has it who only looks, or stops what was left.
         if runner_pid(settings.home) is not None:
             return _said(status(settings), "another `up` is at work here; nothing was started", say)
+        if time.monotonic() > deadline:
+            raise LocalRuntimeError(
+                f"another command keeps {settings.home} locked: end the `commitlog down` that hangs"
+            )
         time.sleep(POLL_S)
     with _stopped_by_signal():
         try:
