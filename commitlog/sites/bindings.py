@@ -43,11 +43,13 @@ class _Now(NamedTuple):
 
 
 class Bindings:
-    """What names mean at a target; what is known to a node stays known to it, and is looked up once."""
+    """What names mean at a target; what is known to a node stays known to it while it means the same by names, and is looked up
+    once."""
 
     def __init__(self, target: CommitLog, target_node: str) -> None:
         self._target, self._target_node = target, target_node
         self._known: dict[tuple[str, tuple[str, str]], set[_Meant]] = defaultdict(set)
+        self._names: object = None
         self._now: dict[tuple[str, str], _Now] = {}
         self._moved: dict[tuple[tuple[str, str], tuple[bool, ...]], _Now] = {}
         self._changes: dict[tuple[str, str], list[int]] = {}
@@ -59,6 +61,14 @@ class Bindings:
         self._now.clear()
         self._moved.clear()
         self._changes.clear()
+
+    def ask_anew(self, names: object) -> None:
+        """Forget what is known where the source may mean something else by a name than before: ``names`` is another one."""
+        if names is not self._names:
+            self._names = names
+            self._known.clear()
+            for seen in (*self._now.values(), *self._moved.values()):
+                seen.known_by.clear()
 
     def is_left(self, name: tuple[str, str], replicated: m.Replicated) -> bool:
         """Whether the target leaves a table where it is, by its property ``replicated`` there."""

@@ -76,6 +76,7 @@ class ContentsThere:
         Raises:
             TableNotBroughtError: something cannot be brought, or a file cannot be copied.
         """
+        self.names.ask_anew(forwarded.names)
         return tuple(_Saying(self, forwarded, base_snapshot_id).changes())
 
 

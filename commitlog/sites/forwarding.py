@@ -29,6 +29,8 @@ _MAINTENANCE = frozenset(
 OWN_KINDS = _MAINTENANCE | {m.ChangeKind.CREATE_VIEW, m.ChangeKind.REPLACE_VIEW, m.ChangeKind.DROP_VIEW}
 """What is brought to no other site."""
 _OF_FILES = frozenset({m.ChangeKind.APPEND, m.ChangeKind.DELETE})
+_Naming = m.CreateTable | m.DropTable | m.RenameTable | m.AlterTable | m.DropSchema
+"""What may change which tables and columns a log means by names."""
 
 
 class Forwarded(NamedTuple):
@@ -38,6 +40,7 @@ class Forwarded(NamedTuple):
     left_out: changes of views, and of tables that say so (`replicated`), which are not replicated. of_files: the indices of
     those changes that put something into a table without a primary key, or take it out. by: by which node its names are to be
     understood, and what that knew: the log's own, for it has taken over what others made by the names that it had for it.
+    names: another one wherever the log may mean something else by a name than before.
     """
 
     snapshot_id: int
@@ -48,6 +51,7 @@ class Forwarded(NamedTuple):
     left_out: int
     by: m.Replicated
     of_files: frozenset[int] = frozenset()
+    names: object = None
 
     @property
     def is_contents(self) -> bool:
@@ -75,6 +79,7 @@ class Source:
         self.node = node
         self._digest = dict(digest)
         self._next_tick = next_tick
+        self._names = object()
         self._tables = {each.table_id: each for each in definitions}
 
     def take(self, outcome: m.Outcome) -> Forwarded | None:
@@ -89,8 +94,10 @@ class Source:
         else:
             forwarded = self._tell(outcome, proposal, outcome.snapshot_id, tables)
         for change, effect in pairs:
-            if isinstance(change, m.AlterTable) and not effect.skipped:
-                self._alter(change, effect, of_properties=True)
+            if isinstance(change, _Naming):
+                self._names = object()
+                if isinstance(change, m.AlterTable) and not effect.skipped:
+                    self._alter(change, effect, of_properties=True)
         return forwarded
 
     def _table_of(self, change: m.Change, effect: m.Effect) -> TableDefinition | None:
@@ -136,7 +143,9 @@ class Source:
         # What it displaced here is this log's own.
         came = replicated.replace(displaced=())
         by = m.Replicated(self.node.name, outcome.snapshot_id, tuple(self._digest.values()))
-        return Forwarded(outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, by, of_files)
+        return Forwarded(
+            outcome.snapshot_id, outcome.decided_at_ms, came, proposal.changes, proposal, 0, by, of_files, self._names
+        )
 
     def _tell(
         self,
@@ -181,7 +190,9 @@ class Source:
         made = m.Replicated(self.node.name, snapshot_id, digest)
         changes = tuple(change for change, _ in told)
         of_files = frozenset(index for index, (_, is_of_files) in enumerate(told) if is_of_files)
-        return Forwarded(snapshot_id, outcome.decided_at_ms, made, changes, proposal, left_out, made, of_files)
+        return Forwarded(
+            snapshot_id, outcome.decided_at_ms, made, changes, proposal, left_out, made, of_files, self._names
+        )
 
     def _rows(
         self,

@@ -1151,41 +1151,67 @@ def test_link_when_a_name_meant_one_thing_before_its_site_knew_and_another_one_a
     assert found == {name: a.table(name).scan().to_arrow().to_pylist() for name in a.tables() if name != "main.t"}
 
 
+def make_two(log: InMemoryCommitLog) -> None:
+    for name in ("one", "two"):
+        with log.transaction() as tx:
+            tx.create_table(f"main.{name}", COLUMNS, primary_key=["id"])
+
+
+def swap(log: InMemoryCommitLog) -> None:
+    for old, new in (("one", "x"), ("two", "one"), ("x", "two")):
+        with log.transaction() as tx:
+            tx.rename_table(f"main.{old}", new)
+
+
 @pytest.mark.parametrize("rows_before", [0, 4, 12])
 @pytest.mark.parametrize("rows_between", [0, 4, 12])
 def test_link_when_two_names_were_swapped_and_swapped_back_there_then_stops_for_who_knew_the_first_swap_alone(
     a: InMemoryCommitLog, b: InMemoryCommitLog, rows_before: int, rows_between: int
 ) -> None:
-    for name in ("one", "two"):
-        with b.transaction() as tx:
-            tx.create_table(f"main.{name}", COLUMNS, primary_key=["id"])
+    make_two(b)
 
     def write_rows(count: int, first: int) -> None:
         for number in range(count):
             with b.transaction() as tx:
                 tx.insert_row("main.one", {"id": first + number})
 
-    def swap() -> None:
-        for old, new in (("one", "x"), ("two", "one"), ("x", "two")):
-            with b.transaction() as tx:
-                tx.rename_table(f"main.{old}", new)
-
     write_rows(rows_before, 100)
-    swap()
+    swap(b)
     bring(b, a)
     with a.transaction() as tx:
         tx.insert_row("main.one", {"id": 1, "v": "of the second"})
     write_rows(rows_between, 200)
-    swap()
+    swap(b)
     since = b.head_snapshot_id() - 1
     with pytest.raises(TableNotBroughtError, match=rf"is another one at b since its snapshot {since}"):
         bring(a, b)
-    swap()
+    swap(b)
     bring(a, b)
     bring(b, a)
     for log in (a, b):
         assert {"id": 1, "v": "of the second"} in log.table("main.one").scan().to_arrow().to_pylist()
         assert 1 not in ids(log, "main.two")
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_link_when_two_names_were_swapped_and_swapped_back_there_then_stops_also_where_it_brought_rows_before(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, is_running: bool
+) -> None:
+    make_two(b)
+    bring(b, a)
+    link = Link(a, b)
+    with a.transaction() as tx:
+        tx.insert_row("main.one", {"id": 1, "v": "of the first"})
+    if is_running:
+        link.run(follow=False)
+    swap(b)
+    bring(b, a)
+    with a.transaction() as tx:
+        tx.insert_row("main.one", {"id": 2, "v": "of the second"})
+    swap(b)
+    with pytest.raises(TableNotBroughtError, match="is another one at b"):
+        link.run(follow=False)
+    assert (ids(b, "main.one"), ids(b, "main.two")) == ([1], [])
 
 
 def test_link_when_a_column_was_made_anew_after_its_table_was_renamed_there_then_stops(
