@@ -315,6 +315,10 @@ class Catalog(CatalogReader):
         ends = self._select(statements.COLUMN_ENDS, (table_id,))
         return ended_columns(EndedColumn(*span) for found, *span in ends if fold(found) == name)
 
+    def namings(self, schema: str, table: str) -> list[int]:
+        """The snapshots that may have changed what a table's name, or one of its columns', means, the newest first."""
+        return [at for (at,) in self._select(statements.NAMINGS, {"schema": schema, "table": table})]
+
     def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
         """The types that top-level columns of the table had before others, by column id, each with the snapshot that ended it,
         earlier ones first."""

@@ -58,6 +58,17 @@ COLUMN_NAMES_EVER = sql.SQL("""
 COLUMN_ENDS = sql.SQL("""
     SELECT column_name, column_id, begin_snapshot, end_snapshot FROM ducklake_column
     WHERE table_id = %s AND parent_column IS NULL AND end_snapshot IS NOT NULL ORDER BY end_snapshot DESC""")
+NAMINGS = sql.SQL("""
+    WITH called AS (
+        SELECT t.table_id, t.begin_snapshot, t.end_snapshot
+        FROM (SELECT FROM ducklake_snapshot LIMIT 1) gate, ducklake_table t JOIN ducklake_schema s USING (schema_id)
+        WHERE lower(t.table_name) = lower(%(table)s) AND lower(s.schema_name) = lower(%(schema)s)),
+    spans AS (
+        SELECT begin_snapshot, end_snapshot FROM called UNION ALL
+        SELECT c.begin_snapshot, c.end_snapshot FROM ducklake_column c
+        WHERE c.table_id IN (SELECT table_id FROM called) AND c.parent_column IS NULL)
+    SELECT begin_snapshot AS at FROM spans UNION SELECT end_snapshot FROM spans WHERE end_snapshot IS NOT NULL
+    ORDER BY at DESC""")
 COLUMN_TYPES_BEFORE = sql.SQL("""
     SELECT column_id, column_type, end_snapshot FROM ducklake_column c
     WHERE table_id = %s AND parent_column IS NULL AND begin_snapshot < end_snapshot AND EXISTS (

@@ -7,13 +7,11 @@ nothing any more may be that of something which it calls otherwise since, and of
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from commitlog.client import CommitLog
-from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import EndedColumn, TableDefinition
 from commitlog.domain.model.types import fold
@@ -21,9 +19,6 @@ from commitlog.sites.kept import maker_of
 
 _Meant = tuple[str, tuple[int, int]]
 """A column's name, or none for the table's own, and which table and column that is."""
-_ENDING = frozenset({m.ChangeKind.DROP_TABLE, m.ChangeKind.DROP_SCHEMA, m.ChangeKind.RENAME_TABLE})
-_GIVING = frozenset({m.ChangeKind.CREATE_TABLE, m.ChangeKind.RENAME_TABLE, m.ChangeKind.ALTER_TABLE})
-_LOOKED_AT = 500
 
 
 class _Now(NamedTuple):
@@ -95,9 +90,10 @@ class Bindings:
     def _lost(self, name: tuple[str, str], replicated: m.Replicated) -> tuple[int, int] | None:
         """The table that the maker of ``replicated`` knew by a name, and the snapshot that took the name from it without the
         maker's knowledge; None when there is none."""
-        for ended_at in self._changed(name, _ENDING):
-            before = self._meant(name, ended_at - 1)
-            if before and self._since(name, {("", before[""])}, ended_at - 1, replicated) is None:
+        for ended_at in self._namings(name):
+            before, now = self._meant(name, ended_at - 1), self._meant(name, ended_at)
+            has_ended = before and before[""] != now.get("")
+            if has_ended and self._since(name, {("", before[""])}, ended_at - 1, replicated) is None:
                 return before[""][0], ended_at
         return None
 
@@ -124,35 +120,23 @@ class Bindings:
     def _since(self, name: tuple[str, str], asked: set[_Meant], upto: int, replicated: m.Replicated) -> int | None:
         """The last snapshot unknown to the maker that gave a name what it means at ``upto``; None when all is known."""
         ticks = _ticks(replicated)
-        # The maker knew all that the target had then.
+        # The maker knew all that the target had then, and by what it took over since its names may mean something else.
         last_known = min(ticks.get(self._target_node, 0) - 1, upto)
-        left = asked and asked - self._meant(name, last_known).items()
-        while left:
-            later = range(last_known + 1, upto)
-            since = last_known + 1 + bisect_left(later, True, key=lambda at: left <= self._meant(name, at).items())
-            before = self._meant(name, since - 1).items()
-            anew = left - before
-            # A name that was taken and given back may be known from before that.
-            if not self._is_contained(since, ticks) and not all(
-                self._was_known(name, each, (last_known, upto), ticks) for each in anew
-            ):
-                return since
-            left, upto = left & before, since - 1
-        return None
-
-    def _was_known(
-        self, name: tuple[str, str], meant: _Meant, between: tuple[int, int], ticks: Mapping[str, int]
-    ) -> bool:
-        """Whether a name means what it did after the last of some snapshots that changed this with the maker's knowledge."""
-        column = meant[0]
-        for at in self._changed(name, _ENDING | _GIVING):
-            if at <= between[0]:
+        left, given_at = set(asked), dict[_Meant, int]()
+        for at in self._namings(name) if left else ():
+            if at <= last_known or not left:
                 break
-            if at <= between[1] and self._is_contained(at, ticks):
-                now, before = self._meant(name, at).get(column), self._meant(name, at - 1).get(column)
-                if now != before:
-                    return now == meant[1]
-        return False
+            if at > upto:
+                continue
+            now, before = self._meant(name, at), self._meant(name, at - 1)
+            changed = {each for each in left if now.get(each[0]) != before.get(each[0])}
+            given_at |= {each: given_at.get(each, at) for each in changed}
+            if changed and self._is_contained(at, ticks):
+                if changed - now.items():
+                    return max(given_at[each] for each in changed - now.items())
+                left -= changed
+        left = left and left - self._meant(name, last_known).items()
+        return max((given_at.get(each, upto) for each in left), default=None)
 
     def other_names(
         self, name: tuple[str, str], columns: tuple[str, ...], replicated: m.Replicated
@@ -185,27 +169,19 @@ class Bindings:
                 return end
         return None
 
-    def _changed(self, name: tuple[str, str], kinds: frozenset[str]) -> Iterator[int]:
-        """The target's snapshots with changes of some kinds to what has, had or got a table's name, the newest first."""
-        table, before = str(TableName(*name)), None
-        while True:
-            entries = self._target.history(_LOOKED_AT, before=before, table=table, verdict=m.Verdict.COMMITTED)
-            for entry in entries:
-                if entry.snapshot_id is not None and not kinds.isdisjoint(entry.change_kinds):
-                    yield entry.snapshot_id
-            if len(entries) < _LOOKED_AT:
-                return
-            before = entries[-1].seq
+    def _namings(self, name: tuple[str, str]) -> list[int]:
+        """The target's snapshots that may have changed what a name means, the newest first."""
+        if name not in self._changes:
+            self._changes[name] = self._target.contents().namings(*name)
+        return self._changes[name]
 
     def _seen(self, name: tuple[str, str], replicated: m.Replicated) -> _Now:
         """What the maker of ``replicated`` means by a name: what has it now, else what had it when the maker last knew."""
         found = self._at_head(name)
         if found.meant:
             return found
-        if name not in self._changes:
-            self._changes[name] = list(self._changed(name, _ENDING | _GIVING))
         ticks = _ticks(replicated)
-        key = name, tuple(self._is_contained(at, ticks) for at in self._changes[name])
+        key = name, tuple(self._is_contained(at, ticks) for at in self._namings(name))
         if key not in self._moved:
             self._moved[key] = self._moved_from(name, replicated) or found
         return self._moved[key]

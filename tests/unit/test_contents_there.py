@@ -1214,6 +1214,27 @@ def test_link_when_two_names_were_swapped_and_swapped_back_there_then_stops_also
     assert (ids(b, "main.one"), ids(b, "main.two")) == ([1], [])
 
 
+def test_link_when_a_third_site_swapped_two_names_and_its_target_swapped_them_back_then_stops(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, site: Sites
+) -> None:
+    c = site("c")
+    bring(a, c)
+    make_two(b)
+    bring(b, a)
+    bring(b, c)
+    swap(c)
+    bring(c, a)
+    bring(c, b)
+    with a.transaction() as tx:
+        tx.insert_row("main.one", {"id": 1, "v": "of the second"})
+    swap(b)
+    with pytest.raises(
+        TableNotBroughtError, match=rf"is another one at b since its snapshot {b.head_snapshot_id() - 1}"
+    ):
+        bring(a, b)
+    assert ids(b, "main.one") == ids(b, "main.two") == []
+
+
 def test_link_when_a_column_was_made_anew_after_its_table_was_renamed_there_then_stops(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

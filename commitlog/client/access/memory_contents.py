@@ -331,6 +331,17 @@ class MemoryContents:
         with self._lock:
             return columns_ended(self._definitions[table_id], name)
 
+    def namings(self, schema: str, table: str) -> list[int]:
+        state = self._state()
+        with self._lock:
+            holders = [each.schema_id for each in state.schemas.values() if fold(each.name) == fold(schema)]
+            events = [event for each in holders for event in state.names.get((each, fold(table)), ())]
+            found = {event.snapshot_id for event in events}
+            for event in events:
+                if isinstance(event.entry, TableState):
+                    found.update(since for since, _ in self._definitions[event.entry.table_id])
+            return sorted(found, reverse=True)
+
     def new_table_path(self, schema: str, table: str, *, is_schema_new: bool = False) -> str | None:
         """Where the files of a table will be that does not exist yet; None where a real log does not know it either."""
         if is_schema_new:
