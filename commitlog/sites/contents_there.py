@@ -439,6 +439,8 @@ def _columns_in(change: _OfTable) -> tuple[str, ...]:
     """The columns of a table as it is there that a change names."""
     if isinstance(change, _Row):
         return tuple(change.row)
+    if isinstance(change, m.Append):
+        return tuple(dict.fromkeys(each.column for file in change.files for each in file.name_mapping or ()))
     steps = change.alterations if isinstance(change, m.AlterTable) else ()
     return tuple(dict.fromkeys(name for step in steps for name in _columns_of_step(step)))
 

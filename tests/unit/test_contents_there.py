@@ -1412,6 +1412,26 @@ def test_link_when_a_file_names_a_column_that_was_dropped_or_renamed_there_then_
     assert bring(a, b).brought == 0
 
 
+@pytest.mark.parametrize("first", [m.Alteration(m.AlterOp.DROP_COLUMN, name="v"), *renamed(("v", "w"))])
+def test_link_when_a_file_names_a_column_that_is_another_one_there_then_stops(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, tmp_path: Path, first: m.Alteration
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    alter(b, first, adding("v"))
+    path = tmp_path / "plain.parquet"
+    pq.write_table(pa.table({"id": [1], "v": ["x"]}), path)
+    with a.transaction() as tx:
+        tx.append("main.t", files=[path])
+    with pytest.raises(TableNotBroughtError, match="is another one at b"):
+        bring(a, b)
+    alter(b, *renamed(("v", "u")))
+    bring(a, b)
+    [row] = b.table("main.t").scan().to_arrow().to_pylist()
+    assert row == ({"id": 1, "u": None} if first.new_name is None else {"id": 1, "w": "x", "u": None})
+
+
 def test_link_when_the_column_that_comes_is_there_then_the_target_says_so_itself(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
