@@ -250,8 +250,7 @@ class Answers:
             if gate in self._gates:
                 del self._gates[gate]
                 self._answered[gate] = None
-        if self._going_on is None or not _is_open(self._going_on):
-            self._let_next_go_on()
+        self._see_that_one_goes_on()
         if pending in self._to_call_back:
             del self._to_call_back[pending]
             self._to_tell.append(pending)
@@ -404,6 +403,9 @@ class Answers:
 
     def _pass_on(self) -> None:
         with self._guard:
+            if self._answered:
+                # Who told them may have been interrupted before it let one go on.
+                self._see_that_one_goes_on()
             self._open_next()
             self._reader = None
             self._turn.release()
@@ -415,12 +417,20 @@ class Answers:
         elif self._to_call_back:
             self._wake()
 
+    def _see_that_one_goes_on(self) -> None:
+        if self._going_on is None or not _is_open(self._going_on):
+            self._let_next_go_on()
+
     def _let_next_go_on(self) -> None:
-        self._going_on = gate = next(iter(self._answered), None)
-        if gate is not None:
-            del self._answered[gate]
-            self._let_go_on_at = self.machine.now_s()
-            gate.release()
+        gate = next(iter(self._answered), None)
+        if gate is None:
+            self._going_on = None
+            return
+        # Before the gate is taken from the others: a signal may end this here.
+        self._let_go_on_at = self.machine.now_s()
+        self._going_on = gate
+        del self._answered[gate]
+        gate.release()
 
     def _open(self, gate: Lock) -> None:
         del self._gates[gate]

@@ -193,6 +193,19 @@ def test_wait_when_it_is_interrupted_anywhere_then_the_next_one_reads(reading: R
     reading.answers.stop_reading()
 
 
+def test_gate_when_the_reader_is_interrupted_anywhere_as_it_tells_then_it_opens(reading: Reading) -> None:
+    for nth in count(1):
+        assert reading.answers._gate_before_turn(reading.sent(0), 0) is None
+        gate, interrupting = reading.answers._gate_before_turn(reading.sent(nth), nth), Interrupting(nth)
+        with suppress(KeyboardInterrupt), interrupting:
+            reading.answers.take([receipt(nth)], lambda: None)
+        reading.answers._pass_on()
+        assert gate is not None
+        assert gate.acquire(blocking=False)
+        if not interrupting.has_interrupted:
+            break
+
+
 def test_wait_when_one_at_the_gate_gives_up_then_nobody_is_left_behind(reading: Reading) -> None:
     first = Waiting(reading.sent(1))
     assert reading.began.wait(PATIENCE_S)
