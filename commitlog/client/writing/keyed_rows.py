@@ -177,10 +177,15 @@ def in_order(definition: TableDefinition, changes: Sequence[RowBeforeAfter]) -> 
 
 
 def in_order_of_all(
-    tables: Sequence[tuple[TableDefinition, Sequence[RowBeforeAfter]]],
+    tables: Sequence[tuple[TableDefinition, Sequence[RowBeforeAfter]]], *, as_far_as_possible: bool = False
 ) -> list[tuple[int, RowBeforeAfter]]:
     """Changes of rows of tables, with the place of the table of each, each after those without which it cannot be made: which
     give up a UNIQUE value that it takes, which make what it refers to, and which refer to what it ends.
+
+    Args:
+        tables: with their changes.
+        as_far_as_possible: where there is no such order, those that have one come first, then some that wait for each other,
+            and then all others.
 
     Raises:
         CycleError: there is no such order; its second argument has the places of changes that wait for each other.
@@ -216,7 +221,18 @@ def in_order_of_all(
                     if parent != at and _values(others.get(parent, {}), ref_names) != value:
                         first, second = (parent, at) if is_coming else (at, parent)
                         before[second].add(first)
-    return [all_changes[at] for at in TopologicalSorter(before).static_order()]
+    sorter, cycle = TopologicalSorter(before), []
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        if not as_far_as_possible:
+            raise
+        cycle = error.args[1]
+    ordered: list[int] = []
+    while ready := sorter.get_ready():
+        ordered += ready
+        sorter.done(*ready)
+    return [all_changes[at] for at in dict.fromkeys([*ordered, *cycle, *before])]
 
 
 def own_references(definition: TableDefinition) -> list[ForeignKey]:

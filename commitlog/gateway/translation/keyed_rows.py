@@ -8,7 +8,6 @@ that row with another key. The client's files are not needed then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from graphlib import CycleError
 from itertools import chain
 from typing import TypeAlias
 
@@ -34,12 +33,9 @@ _Image: TypeAlias = dict[str, m.RowValue]
 
 
 def in_possible_order(tables: Sequence[tuple[KeyedRows, Sequence[RowBeforeAfter]]]) -> Iterator[m.Change]:
-    """Changes of rows of several tables, which may refer to each other's, in an order in which the log can make them."""
-    try:
-        ordered = in_order_of_all([(rows.definition, changed) for rows, changed in tables])
-    except CycleError:
-        # The log says what is in whose way.
-        ordered = [(place, change) for place, (_, changed) in enumerate(tables) for change in changed]
+    """Changes of rows of several tables, which may refer to each other's, in an order in which the log can make them; where
+    there is none, the log says what is in whose way, and none of the others is to be blamed."""
+    ordered = in_order_of_all([(rows.definition, changed) for rows, changed in tables], as_far_as_possible=True)
     for place, (was, row) in ordered:
         yield tables[place][0].change(was, row)
 
