@@ -184,6 +184,8 @@ def test_what_the_key_forbids_is_refused_in_the_logs_words(table: str) -> None:
         ("date", "DATE '0044-03-15 (BC)'", "the value '-0043-03-15' is no date"),
         ("list(date)", "[DATE 'infinity']", 'infinity"] is no date'),
         ("time", "TIME '24:00:00'", "is no time of the form"),
+        ("list(time)", "[TIME '24:00:00']", "is no time of the form"),
+        ("struct(t time)", "{t: TIME '24:00:00'}", "is no time of the form"),
     ],
 )
 def test_a_time_that_the_log_does_not_hold_is_refused_in_its_words(

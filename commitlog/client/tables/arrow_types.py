@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -190,7 +190,7 @@ def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]
     try:
         return _python_rows(rows, how)
     except ValueError:
-        without_ns = pa.schema([each.with_type(_without_ns(each.type)) for each in rows.schema])
+        without_ns = pa.schema([each.with_type(with_text(each.type, _is_plain_ns)) for each in rows.schema])
         if without_ns == rows.schema:
             raise
         return _python_rows(rows.cast(without_ns), how)
@@ -218,11 +218,16 @@ def _value_or_text(scalar: Any, how: Mapping[str, Any]) -> Any:
     return _INFINITE.get((scalar.type.bit_width, scalar.value)) or scalar.cast(pa.string()).as_py()
 
 
-def _without_ns(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(data_type) and data_type.unit == "ns" and data_type.tz is None:
+def _is_plain_ns(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(data_type) and data_type.unit == "ns" and data_type.tz is None)
+
+
+def with_text(data_type: pa.DataType, is_text: Callable[[pa.DataType], bool]) -> pa.DataType:
+    """A type with text in the place of some others, also within nested ones."""
+    if is_text(data_type):
         return pa.string()
     if pa.types.is_struct(data_type):
-        return pa.struct([each.with_type(_without_ns(each.type)) for each in data_type])
+        return pa.struct([each.with_type(with_text(each.type, is_text)) for each in data_type])
     if pa.types.is_map(data_type):
-        return pa.map_(_without_ns(data_type.key_type), _without_ns(data_type.item_type))
-    return pa.list_(_without_ns(data_type.value_type)) if is_list(data_type) else data_type
+        return pa.map_(with_text(data_type.key_type, is_text), with_text(data_type.item_type, is_text))
+    return pa.list_(with_text(data_type.value_type, is_text)) if is_list(data_type) else data_type

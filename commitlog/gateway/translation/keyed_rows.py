@@ -18,7 +18,7 @@ from commitlog.adoption.definitions import SourceTable
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.rows_of_file import RowsOfFile
 from commitlog.client.tables.arrow_schemas import exact
-from commitlog.client.tables.arrow_types import to_rows
+from commitlog.client.tables.arrow_types import to_rows, with_text
 from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.client.tables.values import row_of
 from commitlog.client.writing.keyed_rows import RowBeforeAfter, check_row_count, in_order_of_all
@@ -150,10 +150,9 @@ class KeyedRows:
 
 def _as_text(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
     """Nanoseconds as text, for Python's times have none, and times of day, for its 24:00:00 is 00:00:00."""
-    columns = [
-        each.cast(pa.string())
-        if pa.types.is_time(each.type) or (pa.types.is_timestamp(each.type) and each.type.unit == "ns")
-        else each
-        for each in rows.columns
-    ]
+    columns = [each.cast(with_text(each.type, _is_text)) for each in rows.columns]
     return type(rows).from_arrays(columns, names=rows.schema.names)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_time(data_type) or (pa.types.is_timestamp(data_type) and data_type.unit == "ns"))
