@@ -269,15 +269,15 @@ def test_rows_in_no_file_of_a_table_without_a_key_are_changed_after_what_the_ref
 ) -> None:
     ours, _, url = lake
     columns = [{"name": "id", "type": "int64"}]
-    change = {"kind": "INSERT_ROW", "schema": "main", "table": "plain"}
-    ours.commit([{"kind": "CREATE_TABLE", "schema": "main", "table": "plain", "columns": columns}])
+    change = {"kind": "INSERT_ROW", "schema": "main", "table": "a-plain"}
+    ours.commit([{"kind": "CREATE_TABLE", "schema": "main", "table": "a-plain", "columns": columns}])
     ours.commit([{**change, "row": {"id": 1}}, {**change, "row": {"id": 2}}])
     with writing(url, "l") as client:
-        client.execute("USE l; INSERT INTO plain VALUES (3)")
-        for statement in ("DELETE FROM plain WHERE id = 1", "UPDATE plain SET id = 4 WHERE id = 2", "TRUNCATE plain"):
+        client.execute('USE l; INSERT INTO "a-plain" VALUES (3)')
+        for statement in ("DELETE FROM {} WHERE id = 1", "UPDATE {} SET id = 4 WHERE id = 2", "TRUNCATE {}"):
             with pytest.raises(duckdb.Error, match="that are in no file, and no key") as refused:
-                client.execute(statement)
+                client.execute(statement.format('"a-plain"'))
         client.execute(str(refused.value).rpartition("take its place, ")[2])
-        client.execute("DELETE FROM plain WHERE id = 1")
-        assert rows(client, "plain") == ["(2,)", "(3,)"]
-    ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": "plain"}])
+        client.execute('DELETE FROM "a-plain" WHERE id = 1')
+        assert rows(client, '"a-plain"') == ["(2,)", "(3,)"]
+    ours.commit([{"kind": "DROP_TABLE", "schema": "main", "table": "a-plain"}])

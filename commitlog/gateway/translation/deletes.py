@@ -15,6 +15,7 @@ from pyroaring import AbstractBitMap64, BitMap64, FrozenBitMap64
 from commitlog.adoption.definitions import SourceTable
 from commitlog.client.writing.delete_files import write_delete_file
 from commitlog.domain import model as m
+from commitlog.domain.model.types import quote
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
@@ -51,10 +52,11 @@ class Deletes:
         """The rows that go from a table."""
         whole = {row["data_file_id"] for row in self._lake.whole_files if row["table_id"] == table.table_id}
         if table.table_id in self._batch.ended_rows:
-            name = f"{table.schema}.{table.name}"
+            name = f"{quote(table.schema)}.{quote(table.name)}"
             raise NotUnderstoodError(
-                f"a change of rows of table {name} that are in no file, and no key by which these could be changed: while "
-                f"nobody writes it, have a copy take its place, CREATE OR REPLACE TABLE {name} AS FROM {name}"
+                f"a change of rows of table {table.schema}.{table.name} that are in no file, and no key by which these could "
+                "be changed: while nobody writes it, have a copy (without its partition keys, defaults, NOT NULL, comments and "
+                f"properties: set them again) take its place, CREATE OR REPLACE TABLE {name} AS FROM {name}"
             )
         positions: list[m.PositionDelete] = []
         delete_files: list[m.DeleteFile] = []
