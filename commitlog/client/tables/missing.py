@@ -93,5 +93,6 @@ def rows_without_file(name: object, table: TableDefinition) -> DataFileError:
     return DataFileError(
         f"table {name} has rows that are in no file, and no key by which these could be changed: while nobody writes it, copy "
         f"it, log.table('{name}_copy').append(log.table('{name}').scan().to_arrow(), create=True), and have the copy take its "
-        f"name in one transaction, tx.drop_table('{name}'), then tx.rename_table('{name}_copy', '{table.name}')"
+        f"name in one transaction, tx.drop_table('{name}'), then tx.rename_table('{name}_copy', '{table.name}'); its partition "
+        "keys, defaults, NOT NULL, comments and properties are to be set again"
     )
