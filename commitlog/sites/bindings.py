@@ -49,13 +49,14 @@ class Bindings:
         self._moved: dict[tuple[tuple[str, str], tuple[bool, ...]], _Now] = {}
         self._changes: dict[tuple[str, str], list[int]] = {}
         self._makers: dict[int, tuple[str, int] | None] = {}
-        self._ends: dict[tuple[tuple[str, str], str, frozenset[_Meant]], list[EndedColumn]] = {}
+        self._ends: dict[tuple[int, str], list[EndedColumn]] = {}
 
     def look_anew(self) -> None:
         """Ask the target again, for it may have changed what names mean."""
         self._now.clear()
         self._moved.clear()
         self._changes.clear()
+        self._ends.clear()
 
     def ask_anew(self, names: object) -> None:
         """Forget what is known where the source may mean something else by a name than before: ``names`` is another one."""
@@ -150,17 +151,17 @@ class Bindings:
         if not missing:
             return {}
         # The same name may have meant another column before the maker knew of the target's last snapshots.
-        ends = {each: self._known_end(name, fold(each), seen, replicated) for each in missing}
+        ends = {each: self._known_end(fold(each), seen, replicated) for each in missing}
         now = {column_id: column for column, (_, column_id) in seen.meant.items() if column}
         return {each: now.get(end.column_id) for each, end in ends.items() if end is not None}
 
-    def _known_end(
-        self, name: tuple[str, str], column: str, seen: _Now, replicated: m.Replicated
-    ) -> EndedColumn | None:
+    def _known_end(self, column: str, seen: _Now, replicated: m.Replicated) -> EndedColumn | None:
         """The end of a column's name that the maker of ``replicated`` knew nothing of, while it knew what had that name."""
-        key = name, column, frozenset(seen.meant.items())
+        if not seen.meant:
+            return None
+        key = seen.meant[""][0], column
         if key not in self._ends:
-            self._ends[key] = self._target.contents().columns_ended(seen.meant[""][0], column) if seen.meant else []
+            self._ends[key] = self._target.contents().columns_ended(*key)
         ticks = _ticks(replicated)
         for end in self._ends[key]:
             if self._is_contained(end.ended_at, ticks):

@@ -1214,6 +1214,26 @@ def test_link_when_two_names_were_swapped_and_swapped_back_there_then_stops_also
     assert (ids(b, "main.one"), ids(b, "main.two")) == ([1], [])
 
 
+def test_link_when_a_name_was_lost_twice_while_it_runs_then_rows_leave_out_what_had_it_last(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    with a.transaction() as tx:
+        tx.create_table("main.k", COLUMNS, primary_key=["id"])
+    bring(a, b)
+    link = Link(a, b)
+    for number, lost in enumerate((renamed(("v", "w"))[0], m.Alteration(m.AlterOp.DROP_COLUMN, name="v"))):
+        with a.transaction() as tx:
+            tx.insert_row("main.k", {"id": number, "v": "x"})
+        alter(b, lost, table="k")
+        link.run(follow=False)
+        alter(b, adding("v"), table="k")
+        bring(b, a)
+    assert b.table("main.k").scan().to_arrow().to_pylist() == [
+        {"id": 0, "w": "x", "v": None},
+        {"id": 1, "w": None, "v": None},
+    ]
+
+
 def test_link_when_a_third_site_swapped_two_names_and_its_target_swapped_them_back_then_stops(
     a: InMemoryCommitLog, b: InMemoryCommitLog, site: Sites
 ) -> None:
