@@ -78,9 +78,13 @@ def init_log(settings: Settings, *, log_id: bytes | None = None, now_ms: int | N
         create_topics(settings, existing.partitions, existing.settings.proposal_bytes_max)
         return existing
     _check_never_trimmed(settings)
-    create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max, is_new=True)
-    won = read_genesis(settings) or _append_genesis(settings, genesis)
     # Another `init` may have asked for other partitions.
+    try:
+        create_topics(settings, genesis.partitions, genesis.settings.proposal_bytes_max, is_new=True)
+    except ConfigurationError:
+        if find_genesis(settings) is None:
+            raise
+    won = read_genesis(settings) or _append_genesis(settings, genesis)
     check_topics(settings, won.partitions, won.settings.proposal_bytes_max)
     return won
 

@@ -167,9 +167,11 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
         if name not in existing:
             raise ConfigurationError(f"there is no topic {name}: `commitlog init` makes what is missing of a log")
         if existing[name] != count and is_new:
+            has = counted(existing[name], "partition")
             raise ConfigurationError(
-                f"the topic {name} has {existing[name]} partitions, the log {settings.log}, which is not there yet, would have "
-                f"{count}: delete that topic, and `commitlog init` makes it{_or_so_many(settings, name, existing[name])}"
+                f"the topic {name} has {has}, the log {settings.log}, which is not there yet, would have {count}: delete that "
+                "topic, unless a log that had it is to be restored (docs/retention.md), and `commitlog init` makes it"
+                f"{_or_so_many(settings, name, existing[name])}"
             )
         if existing[name] != count:
             raise ConfigurationError(

@@ -145,6 +145,18 @@ def test_init_when_somebody_has_made_the_topics_otherwise_then_says_all_that_is_
     assert init_log(settings).partitions == 2
 
 
+def test_init_when_another_one_makes_the_log_meanwhile_with_other_partitions_then_it_is_that_log(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(_: Settings) -> None:
+        monkeypatch.undo()
+        init_log(replace(settings, partitions=3), log_id=b"O" * 16)
+
+    monkeypatch.setattr(genesis, "_check_never_trimmed", meanwhile)
+    found = init_log(settings)
+    assert (found.log_id, found.partitions) == (b"O" * 16, 3)
+
+
 def test_topics_when_the_partitions_differ_from_the_genesis_then_refused(settings: Settings) -> None:
     init_log(settings)
     with pytest.raises(ConfigurationError, match=r"has 2 partitions, the log .* has 3"):
