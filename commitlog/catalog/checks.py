@@ -180,7 +180,7 @@ def findings(check: Check, catalog: CheckedCatalog) -> Iterator[Finding]:
     """What a check finds: also that somebody has put there what cannot be compared, such as NULL for a count."""
     try:
         yield from check(catalog)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         yield Finding(f"something is there that commitlog never writes: {error!r}", REBUILD)
 
 

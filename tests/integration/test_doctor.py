@@ -233,6 +233,11 @@ DAMAGES: dict[str, tuple[str, str, str]] = {
         "column statistics",
         "never writes",
     ),
+    "definition too deep": (
+        "UPDATE commitlog.table_definitions SET definition = (repeat('[', 5000) || repeat(']', 5000))::jsonb",
+        "columns",
+        "never writes",
+    ),
     "file of no table": ("UPDATE ducklake_data_file SET table_id = NULL", "live files", "never writes"),
     "negative file": ("UPDATE ducklake_data_file SET data_file_id = -data_file_id - 1", "live files", "never writes"),
     "no record count": ("UPDATE ducklake_data_file SET record_count = NULL", "live files", "record_count"),
