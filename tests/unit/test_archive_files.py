@@ -17,7 +17,7 @@ from commitlog.log.chain import Accepted, Chain
 from commitlog.log.results import LogPosition, ResultRecord, decode_accepted
 
 SEED = 7
-MUTATED = 200
+MUTATED = 400
 
 
 def placed(log: Written) -> Iterator[PlacedRecord]:

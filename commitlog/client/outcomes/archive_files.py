@@ -186,12 +186,16 @@ class ArchiveFiles:
     def records(self, name: str) -> Iterator[ArchivedRecord]:
         """What a file holds."""
         with self._as_written(name), self._filesystem.open_input_file(f"{self._folder}/{name}") as opened:
-            file = pq.ParquetFile(opened)
+            file, count = pq.ParquetFile(opened, page_checksum_verification=True), 0
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=_RECORD):
                     for row in batch.to_pylist():
                         takeovers = tuple(map(bytes, row["takeovers"]))
                         yield ArchivedRecord(bytes(row["raw"]), takeovers, int(row["results_offset"]))
+                        count += 1
+            # Of a footer that was changed Arrow takes whatever number of parts it says.
+            if count != file.metadata.num_rows:
+                raise ValueError(f"it holds {count} records of {file.metadata.num_rows}")
 
     def write_ranges(self, records: Iterator[PlacedRecord], length: int, number: int) -> Iterator[ArchivedRange]:
         """Write each range that is closed, from that of a number on; of the last one, which is not yet, nothing stays."""
@@ -320,7 +324,9 @@ class _Part:
     def _write(self) -> pq.ParquetWriter:
         if self._writer is None:
             self._filesystem.create_dir(self._folder, recursive=True)
-            self._writer = pq.ParquetWriter(self.aside, _SCHEMA, filesystem=self._filesystem, compression="zstd")
+            self._writer = pq.ParquetWriter(
+                self.aside, _SCHEMA, filesystem=self._filesystem, compression="zstd", write_page_checksum=True
+            )
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if waiting:
             self._writer.write_batch(pa.RecordBatch.from_pylist([_row(each) for each in waiting], _SCHEMA))
