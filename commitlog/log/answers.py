@@ -282,6 +282,9 @@ class Answers:
                     continue
                 if self.machine.now_s() >= deadline:
                     return
+        except BaseException:
+            self._open_all()
+            raise
         finally:
             if self._reader is reader:
                 # Interrupted as it took the turn, or as it let it go.
@@ -432,14 +435,21 @@ class Answers:
         del self._answered[gate]
         gate.release()
 
+    def _open_all(self) -> None:
+        """Each looks for itself: who was interrupted may have put up a gate that it does not go through, or let no other
+        through after its own."""
+        with self._guard:
+            for gate in (*self._gates, *self._answered):
+                gate.release()
+            self._gates.clear()
+            self._answered.clear()
+            self._going_on = None
+
     def _open(self, gate: Lock) -> None:
         del self._gates[gate]
         gate.release()
 
 
 def _is_open(gate: Lock) -> bool:
-    """Whether nobody has gone through yet; who was interrupted just then lets nobody through."""
-    is_open = gate.acquire(blocking=False)
-    if is_open:
-        gate.release()
-    return is_open
+    """Whether nobody has gone through yet."""
+    return not gate.locked()

@@ -305,3 +305,6 @@ class _Lock:
 
     def release(self) -> None:
         self._is_held = False
+
+    def locked(self) -> bool:
+        return self._is_held

@@ -206,6 +206,43 @@ def test_gate_when_the_reader_is_interrupted_anywhere_as_it_tells_then_it_opens(
             break
 
 
+def test_gate_when_the_one_before_is_interrupted_anywhere_then_it_opens() -> None:
+    for nth in count(1):
+        reading, interrupting, has_ended = Reading(), Interrupting(nth), threading.Event()
+        answers = reading.answers
+        first, second = reading.sent(1), reading.sent(2)
+        assert answers._gate_before_turn(reading.sent(0), 0) is None
+        gate = answers._gate_before_turn(second, 2)
+
+        def tell(answers: Answers = answers, has_ended: threading.Event = has_ended) -> None:
+            while len(answers._gates) < 2 and not has_ended.wait(0.001):
+                pass
+            answers.take([receipt(1), receipt(2)], lambda: None)
+
+        telling = threading.Thread(target=tell)
+        telling.start()
+        with suppress(KeyboardInterrupt), interrupting:
+            assert first.wait().seq == 1
+        has_ended.set()
+        telling.join()
+        assert gate is not None
+        assert gate.acquire(blocking=False)
+        if not interrupting.has_interrupted:
+            break
+
+
+def test_gate_when_the_reader_is_interrupted_as_it_looks_at_it_then_it_stays_open(reading: Reading) -> None:
+    gate = reading.answers.machine.lock()
+    for nth in count(1):
+        interrupting = Interrupting(nth)
+        with suppress(KeyboardInterrupt), interrupting:
+            _is_open(gate)
+        assert gate.acquire(blocking=False)
+        gate.release()
+        if not interrupting.has_interrupted:
+            break
+
+
 def test_wait_when_one_at_the_gate_gives_up_then_nobody_is_left_behind(reading: Reading) -> None:
     first = Waiting(reading.sent(1))
     assert reading.began.wait(PATIENCE_S)
