@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from making import ROWS, append, create, rejected
 
 from commitlog.catalog.history import HistoryFilter
-from commitlog.client import CommitLog
+from commitlog.client import CommitLog, Transaction
 from commitlog.errors import InvalidRequestError
 
 
@@ -113,3 +114,30 @@ def test_history_when_asked_for_what_cannot_be_then_says_what_can(log: CommitLog
         log.history(verdict="maybe")
     with pytest.raises(InvalidRequestError, match="since must be a datetime"):
         log.history(since="last week")
+
+
+def test_namings_when_asked_then_what_changed_a_name_or_a_column_of_what_has_ever_had_it(
+    log: CommitLog, table: str
+) -> None:
+    def altered(change: Callable[[Transaction], object]) -> int:
+        with log.transaction() as tx:
+            change(tx)
+        assert tx.outcome.snapshot_id is not None
+        return tx.outcome.snapshot_id
+
+    other = f"{table}_other"
+    made = [altered(lambda tx: tx.create_table(table, {"id": "int64", "v": "varchar"}))]
+    apart = [altered(lambda tx: tx.create_table(f"{table}_apart", {"id": "int64"}))]
+    made += [altered(lambda tx: tx.alter(table).rename_column("v", "w"))]
+    apart += [altered(lambda tx: tx.insert_row(table, {"id": 1}))]
+    made += [altered(lambda tx: tx.rename_table(table, other))]
+    made += [altered(lambda tx: tx.alter(other).drop_column("w"))]
+    before = list(made)
+    made += [altered(lambda tx: tx.create_table(table.upper(), {"id": "int64"}))]
+    made += [altered(lambda tx: tx.drop_table(table))]
+    log.wait_for_snapshot()
+    contents = log.contents()
+    assert contents.namings("main", table) == contents.namings("MAIN", table.upper()) == made[::-1]
+    assert contents.namings("main", other) == before[::-1]
+    assert contents.namings("main", f"{table}_apart") == apart[:1]
+    assert contents.namings("main", f"{table}_missing") == contents.namings("missing", table) == []
