@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from chains import Written
 
@@ -17,7 +18,7 @@ from commitlog.log.chain import Accepted, Chain
 from commitlog.log.results import LogPosition, ResultRecord, decode_accepted
 
 SEED = 7
-MUTATED = 400
+MUTATED = 200
 
 
 def placed(log: Written) -> Iterator[PlacedRecord]:
@@ -66,6 +67,32 @@ def test_archive_when_any_bit_is_another_or_its_end_is_missing_then_read_as_it_w
         else:
             assert found[1:] == whole[1:], (SEED, number)
     assert 0 < refused < MUTATED
+
+
+def test_archive_when_a_bit_of_an_offset_or_of_how_many_parts_it_has_is_another_then_refused(tmp_path: Path) -> None:
+    log = Written()
+    log.records += log.next_outcomes(30)
+    files, file = ArchiveFiles(str(tmp_path)), tmp_path / "end" / "outcomes.parquet"
+    files.write_end(None, placed(log))
+    raw, whole, metadata = file.read_bytes(), read(tmp_path), pq.read_metadata(file)
+    footer = len(raw) - 8 - metadata.serialized_size
+    part = metadata.row_group(metadata.num_row_groups - 1)
+    [offsets] = [each for each in map(part.column, range(part.num_columns)) if each.path_in_schema == "results_offset"]
+    first = offsets.dictionary_page_offset or offsets.data_page_offset
+    # A list's length comes with the type of what is in it, in thrift's compact form: of one part, which is a struct.
+    parts = raw.index(b"\x19\x1c", footer, len(raw) - 8) + 1
+    assert metadata.num_row_groups == 1
+    changed = [raw[:parts] + b"\x0c" + raw[parts + 1 :]]
+    for place in range(first, first + offsets.total_compressed_size):
+        changed += [raw[:place] + bytes([raw[place] ^ 1 << bit]) + raw[place + 1 :] for bit in (0, 4)]
+    for number, content in enumerate(changed):
+        file.write_bytes(content)
+        try:
+            found = read(tmp_path)
+        except LogIntegrityError:
+            continue
+        assert number > 0
+        assert found[1:] == whole[1:], number
 
 
 def test_archive_when_a_file_is_no_archive_then_says_which(tmp_path: Path) -> None:
