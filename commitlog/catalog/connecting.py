@@ -17,7 +17,8 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT_S = 10
 
-_OWN_SCHEMA = "commitlog"
+OWN_SCHEMA = "commitlog"
+"""Where our own tables are, beside DuckLake's."""
 _NOT_AMONG_OURS = r"""
     SELECT set_config('search_path', regexp_replace(current_setting('search_path'), %(users)s, '', 'g'), false)
     WHERE current_user = %(own)s AND NOT EXISTS (
@@ -70,9 +71,9 @@ def connect_plainly(
         raise ConfigurationError(f"libpq does not understand {shown}: {why}") from None
     wanted: dict[str, Any] = {**_KEEPALIVES, **options, **given, "connect_timeout": timeout_s}
     conn = psycopg.connect("", autocommit=True, **wanted)
-    if _OWN_SCHEMA in f"{conn.info.user} {given.get('options')}":
+    if OWN_SCHEMA in f"{conn.info.user} {given.get('options')}":
         try:
-            conn.execute(_NOT_AMONG_OURS, {"own": _OWN_SCHEMA, "users": _USERS_SCHEMA})
+            conn.execute(_NOT_AMONG_OURS, {"own": OWN_SCHEMA, "users": _USERS_SCHEMA})
         except BaseException:
             conn.close()
             raise

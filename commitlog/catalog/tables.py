@@ -27,10 +27,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from commitlog.catalog.connecting import OWN_SCHEMA as OWN_SCHEMA
 from commitlog.catalog.taken_over import DIGEST
 
 DUCKLAKE = MetaData()
-OWN_SCHEMA = "commitlog"
 OWN = MetaData(schema=OWN_SCHEMA)
 
 _TIME = DateTime(timezone=True)

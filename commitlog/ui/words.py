@@ -8,9 +8,9 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from commitlog.client.outcomes.describing import describe_asked, noun, one_line
+from commitlog.client.outcomes.describing import describe_asked, one_line
 from commitlog.client.tables.names import TableName
-from commitlog.domain.model.definitions import quoted, visible
+from commitlog.domain.model.definitions import noun, quoted, visible
 
 TEXT_MAX = 1_000
 NOT_KNOWN = "\N{EN DASH}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -556,15 +556,8 @@ def test_link_when_a_name_means_something_else_there_by_now_then_stops_until_it_
     bring(b, a)
     if how == "columns swapped":
         alter(b, *renamed(("v", "x"), ("w", "v"), ("x", "w")), table="k")
-    elif how == "column made anew":
-        alter(b, *remade("v"), table="k")
     else:
-        with b.transaction() as tx:
-            if how == "table made anew":
-                tx.drop_table("main.k")
-            else:
-                tx.rename_table("main.k", "old")
-            tx.create_table("main.k", columns, primary_key=key)
+        make_anew(b, how, columns, key)
     since = b.head_snapshot_id()
     with a.transaction() as tx:
         tx.insert_row("main.k", {"id": 1, "v": "x", "w": "y"})
@@ -617,6 +610,19 @@ def test_links_when_both_sites_gave_the_same_new_name_then_both_go_on_once_both_
     assert a.tables() == b.tables() == (["main.new"] if how == "table" else ["main.t"])
 
 
+def make_anew(log: InMemoryCommitLog, how: str, columns: Mapping[str, str], key: tuple[str, ...]) -> None:
+    """Have another column be called v in the table k, or another table be called k."""
+    if how == "column made anew":
+        alter(log, *remade("v"), table="k")
+        return
+    with log.transaction() as tx:
+        if how == "table made anew":
+            tx.drop_table("main.k")
+        else:
+            tx.rename_table("main.k", "old")
+        tx.create_table("main.k", columns, primary_key=key)
+
+
 def rename(tx: Transaction, how: str, table: str, column: str, new: str) -> None:
     """Give a table, or a column of it, another name."""
     if how == "table":
@@ -645,15 +651,7 @@ def test_link_when_what_has_a_name_there_by_now_is_out_of_its_way_then_goes_on_a
     with a.transaction() as tx:
         tx.create_table("main.k", COLUMNS, primary_key=key)
     bring(a, b)
-    if how == "column made anew":
-        alter(b, *remade("v"), table="k")
-    else:
-        with b.transaction() as tx:
-            if how == "table made anew":
-                tx.drop_table("main.k")
-            else:
-                tx.rename_table("main.k", "old")
-            tx.create_table("main.k", COLUMNS, primary_key=key)
+    make_anew(b, how, COLUMNS, key)
     with b.transaction() as tx:
         tx.insert_row("main.k", {"id": 1, "v": "of the new one"})
     with a.transaction() as tx:

@@ -184,8 +184,3 @@ def _key(key: m.Row) -> str:
 def shown_table(schema: str, name: str) -> str:
     """A table or view by its full name."""
     return quoted(str(TableName(schema, name)))
-
-
-def noun(count: int, one: str) -> str:
-    """What a count is of: the word for one, or for several."""
-    return one if count == 1 else f"{one}s"

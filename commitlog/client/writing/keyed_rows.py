@@ -191,36 +191,7 @@ def in_order_of_all(
         CycleError: there is no such order; its second argument has the places of changes that wait for each other.
     """
     all_changes = [(place, change) for place, (_, changes) in enumerate(tables) for change in changes]
-    now: list[dict[int, Mapping[str, Any]]] = [{} for _ in tables]
-    then: list[dict[int, Mapping[str, Any]]] = [{} for _ in tables]
-    for at, (place, (was, row)) in enumerate(all_changes):
-        if was is not None:
-            now[place][at] = was
-        if row is not None:
-            then[place][at] = row
-    before: dict[int, set[int]] = {at: set() for at in range(len(all_changes))}
-    places = {definition.table_id: place for place, (definition, _) in enumerate(tables)}
-    for place, (definition, _) in enumerate(tables):
-        holders = {value: at for at, row in now[place].items() for value in _unique_values(definition, row)}
-        for at, row in then[place].items():
-            before[at] |= {holders[value] for value in _unique_values(definition, row) if value in holders} - {at}
-        for reference in definition.foreign_keys:
-            target = places.get(reference.ref_table_id)
-            if target is None:
-                continue
-            names = definition.names_of(reference.column_ids)
-            ref_names = tables[target][0].names_of(reference.ref_column_ids)
-            for these, offered, others, is_coming in (
-                (then[place], then[target], now[target], True),
-                (now[place], now[target], then[target], False),
-            ):
-                offering = {_values(row, ref_names): at for at, row in offered.items()}
-                for at, row in these.items():
-                    value = _values(row, names)
-                    parent = at if value is None else offering.get(value, at)
-                    if parent != at and _values(others.get(parent, {}), ref_names) != value:
-                        first, second = (parent, at) if is_coming else (at, parent)
-                        before[second].add(first)
+    before = _before_each([definition for definition, _ in tables], all_changes)
     sorter, cycle = TopologicalSorter(before), []
     try:
         sorter.prepare()
@@ -233,6 +204,43 @@ def in_order_of_all(
         ordered += ready
         sorter.done(*ready)
     return [all_changes[at] for at in dict.fromkeys([*ordered, *cycle, *before])]
+
+
+def _before_each(
+    definitions: Sequence[TableDefinition], changes: Sequence[tuple[int, RowBeforeAfter]]
+) -> dict[int, set[int]]:
+    """By place of each change the places of those that have to be made before."""
+    now: list[dict[int, Mapping[str, Any]]] = [{} for _ in definitions]
+    then: list[dict[int, Mapping[str, Any]]] = [{} for _ in definitions]
+    for at, (place, (was, row)) in enumerate(changes):
+        if was is not None:
+            now[place][at] = was
+        if row is not None:
+            then[place][at] = row
+    before: dict[int, set[int]] = {at: set() for at in range(len(changes))}
+    places = {definition.table_id: place for place, definition in enumerate(definitions)}
+    for place, definition in enumerate(definitions):
+        holders = {value: at for at, row in now[place].items() for value in _unique_values(definition, row)}
+        for at, row in then[place].items():
+            before[at] |= {holders[value] for value in _unique_values(definition, row) if value in holders} - {at}
+        for reference in definition.foreign_keys:
+            target = places.get(reference.ref_table_id)
+            if target is None:
+                continue
+            names = definition.names_of(reference.column_ids)
+            ref_names = definitions[target].names_of(reference.ref_column_ids)
+            for these, offered, others, is_coming in (
+                (then[place], then[target], now[target], True),
+                (now[place], now[target], then[target], False),
+            ):
+                offering = {_values(row, ref_names): at for at, row in offered.items()}
+                for at, row in these.items():
+                    value = _values(row, names)
+                    parent = at if value is None else offering.get(value, at)
+                    if parent != at and _values(others.get(parent, {}), ref_names) != value:
+                        first, second = (parent, at) if is_coming else (at, parent)
+                        before[second].add(first)
+    return before
 
 
 def own_references(definition: TableDefinition) -> list[ForeignKey]:

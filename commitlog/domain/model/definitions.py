@@ -319,9 +319,14 @@ def quoted(text: str, length_max: int = 80) -> str:
     return shown if len(shown) <= length_max else shown[: length_max - 3] + "..."
 
 
-def counted(number: int, one: str) -> str:
+def noun(count: int, one: str) -> str:
+    """What a count is of: the word for one, or for several."""
+    return one if count == 1 else f"{one}s"
+
+
+def counted(count: int, one: str) -> str:
     """A number of things as it stands in a message: 1 file, 2 files."""
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
+    return f"{count:,} {noun(count, one)}"
 
 
 def quoted_value(value: RowValue) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from commitlog.domain.model.definitions import counted
+
 WIDTH, HEIGHT = 880, 440
 TOP, BOTTOM = 92, 366
 PANELS: Mapping[str, tuple[str, int, int]] = {
@@ -133,8 +135,9 @@ def _curve(scale: _Scale, curve: Curve, number: int, left: int, right: int) -> l
     parts = [f'<polyline class="curve s{number}{ours}" points="{path}"/>']
     for (x, y), each in zip(places, curve.points, strict=True):
         fill = "hollow" if each.failed else f"f{number}"
-        writers = "1 writer" if each.writers == 1 else f"{each.writers} writers"
-        said = f"{curve.client}, {writers}: {each.per_second:,.0f} commits/s, {each.failed} failed"
+        said = (
+            f"{curve.client}, {counted(each.writers, 'writer')}: {each.per_second:,.0f} commits/s, {each.failed} failed"
+        )
         parts.append(
             f'<circle class="{fill} s{number}" cx="{x}" cy="{y}" r="4.5"><title>{escape(said)}</title></circle>'
         )

@@ -68,7 +68,6 @@ def load_command(
     The exit code is 3 when it was refused, 4 when the outcome is unknown; then --key lets it be done again safely.
     """
     from commitlog.client import CommitLog
-    from commitlog.client.outcomes.describing import noun
     from commitlog.client.tables.schemas import columns_from
     from commitlog.ops.cli.proposals import submitted_to_json
     from commitlog.ops.row_files import RowFiles, TextForm
@@ -95,7 +94,7 @@ def load_command(
             lambda path, count: show(f"{path.name}: {counted(count, 'row')}", done[path], len(files)),
         )
         outcome = log.append(table, rows.reader(), create=create, partition_by=partition_by, key=key, message=message)
-        show(f"{counted(rows.row_count, 'row')}", len(files), len(files))
+        show(counted(rows.row_count, "row"), len(files), len(files))
     if as_json:
         answer = None if outcome is None else submitted_to_json(outcome)
         print_json({"table": table, "rows": rows.row_count, "outcome": answer})
@@ -104,7 +103,7 @@ def load_command(
     elif outcome.is_repeat:
         click.echo(f"loaded before, as snapshot {outcome.snapshot_id}: nothing to do")
     else:
-        click.echo(f"{rows.row_count:,} {noun(rows.row_count, 'row')} into {table}: snapshot {outcome.snapshot_id}")
+        click.echo(f"{counted(rows.row_count, 'row')} into {table}: snapshot {outcome.snapshot_id}")
         if definition is None:
             columns = ", ".join(f"{each.name} {each.type}" for each in columns_from(rows.schema))
             click.echo(f"created with the columns {columns}")

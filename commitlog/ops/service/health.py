@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
-from commitlog.client.outcomes.describing import noun
 from commitlog.config import Settings
+from commitlog.domain.model.definitions import counted
 from commitlog.errors import CommitLogError, LogRefusedError
 from commitlog.local.home import read_run_file, runner_pid
 from commitlog.local.room import full_disks
@@ -55,7 +55,7 @@ class RelayHealth:
     def __str__(self) -> str:
         backlogs = ((self.proposals, "proposal", ""), (self.outcomes, "record", " of the results"))
         waiting = [
-            f"{count:,} {noun(count, one)}{whose} {'waits' if count == 1 else 'wait'}"
+            f"{counted(count, one)}{whose} {'waits' if count == 1 else 'wait'}"
             for count, one, whose in backlogs
             if count
         ]
