@@ -136,7 +136,8 @@ class Gateway:
             self._taken.discard(task)
 
     async def _begin(self, reader: StreamReader, writer: StreamWriter) -> None:
-        startup = await asyncio.wait_for(self._startup(reader, writer), _CONNECT_TIMEOUT_S)
+        said = bytearray()
+        startup = await asyncio.wait_for(self._startup(reader, writer, said), _CONNECT_TIMEOUT_S)
         if startup is None:
             return
         connected = await self._upstream.connect()
@@ -150,41 +151,60 @@ class Gateway:
                 # PostgreSQL ends the connection once it has taken it; the client waits for that.
                 await asyncio.wait_for(from_server.read(), _CONNECT_TIMEOUT_S)
             else:
-                await self._session(reader, writer, to_server, startup.user)
+                # What came in the same packet as the startup.
+                reader.feed_eof()
+                said += await reader.read()
+                await self._session(writer, to_server, startup.user, bytes(said))
         finally:
             to_server.close()
 
-    async def _session(self, reader: StreamReader, writer: StreamWriter, to_server: StreamWriter, user: str) -> None:
+    async def _session(self, writer: StreamWriter, to_server: StreamWriter, user: str, said: bytes) -> None:
         client, server = cast("Transport", writer.transport), cast("Transport", to_server.transport)
         session = Session(client, server, user, self._commits)
         self._sessions[session] = writer
         try:
             session.begin()
-            # What came in the same packet as the startup.
-            reader.feed_eof()
-            session.hear_client(await reader.read())
+            session.hear_client(said)
             await session.over()
         finally:
             del self._sessions[session]
 
-    async def _startup(self, reader: StreamReader, writer: StreamWriter) -> wire.Startup | None:
-        """The message that begins a session; None where there is none to begin."""
+    async def _startup(self, reader: StreamReader, writer: StreamWriter, said: bytearray) -> wire.Startup | None:
+        """The message that begins a session; None where there is none to begin. What was read behind it is left in ``said``."""
         while True:
-            size = int.from_bytes(await reader.readexactly(4), "big") - 4
-            if not 4 <= size <= wire.STARTUP_BYTES_MAX:
+            await _read_at_least(4, reader, said)
+            size = int.from_bytes(said[:4], "big")
+            if not 8 <= size <= wire.STARTUP_BYTES_MAX + 4:
                 return None
-            startup = wire.read_startup(await reader.readexactly(size))
-            if startup.code == wire.SSL_REQUEST and self._tls is not None:
-                writer.write(wire.TLS)
-                await writer.start_tls(self._tls)
-            elif startup.code in (wire.SSL_REQUEST, wire.GSS_REQUEST):
-                writer.write(wire.NO_TLS)
+            await _read_at_least(size, reader, said)
+            startup = wire.read_startup(bytes(said[4:size]))
+            del said[:size]
+            if startup.code in (wire.SSL_REQUEST, wire.GSS_REQUEST):
+                if said:
+                    # Somebody between may have put it there, to be taken as the client's once TLS stands.
+                    told = "received unencrypted data after a request for encryption"
+                    writer.write(wire.error("FATAL", told, "08P01"))
+                    return None
+                if startup.code == wire.SSL_REQUEST and self._tls is not None:
+                    writer.write(wire.TLS)
+                    await writer.start_tls(self._tls)
+                else:
+                    writer.write(wire.NO_TLS)
             elif startup.code == wire.CANCEL_REQUEST or startup.database == self._upstream.database:
                 return startup
             else:
                 told = f'the gateway is for the database "{self._upstream.database}" alone, not "{startup.database}"'
                 writer.write(wire.error("FATAL", told, "3D000"))
                 return None
+
+
+async def _read_at_least(size: int, reader: StreamReader, said: bytearray) -> None:
+    """Have so much; whatever has come is read with it, so that nothing stays behind in the reader."""
+    while len(said) < size:
+        came = await reader.read(wire.STARTUP_BYTES_MAX)
+        if not came:
+            raise asyncio.IncompleteReadError(bytes(said), size)
+        said += came
 
 
 def _prepare(writer: StreamWriter) -> None:

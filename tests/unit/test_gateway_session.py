@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -318,6 +319,38 @@ def test_gateway_when_another_database_is_asked_for_then_refused() -> None:
         assert b'the gateway is for the database "lake" alone' in await client.reader.read()
 
     assert play(scene, startup=b"user\x00ann\x00database\x00other\x00\x00").told == []
+
+
+@pytest.mark.parametrize("tls", [None, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)], ids=["no TLS", "TLS"])
+@pytest.mark.parametrize("request_code", [wire.SSL_REQUEST, wire.GSS_REQUEST])
+def test_gateway_when_more_comes_with_a_request_for_encryption_then_refused(
+    request_code: int, tls: ssl.SSLContext | None
+) -> None:
+    postgres = PlayedPostgres()
+
+    async def playing() -> bytes:
+        log = PlayedLog()
+        server = await asyncio.start_server(postgres.take, "127.0.0.1", 0)
+        upstream = Upstream([server.sockets[0].getsockname()[:2]], "lake")
+        taken = socket.create_server(("127.0.0.1", 0))
+        gateway = asyncio.create_task(Gateway(upstream, log, tls).serve(taken, log.stop))
+        try:
+            reader, writer = await asyncio.open_connection(*taken.getsockname())
+            body = (wire.VERSION_3 << 16).to_bytes(4, "big") + STARTUP
+            injected = (len(body) + 4).to_bytes(4, "big") + body + wire.query("DROP TABLE t")
+            writer.write(b"\x00\x00\x00\x08" + request_code.to_bytes(4, "big") + injected)
+            told = await asyncio.wait_for(reader.read(), TIMEOUT_S)
+            writer.close()
+            return told
+        finally:
+            log.stop.set()
+            await asyncio.wait_for(gateway, TIMEOUT_S)
+            server.close()
+
+    told = asyncio.run(playing())
+    assert told.startswith(b"E")
+    assert b"unencrypted data" in told
+    assert postgres.told == []
 
 
 def test_upstream_when_the_url_names_several_hosts_then_the_first_that_answers_is_asked_and_its_end_is_noticed() -> (
