@@ -16,7 +16,7 @@ from commitlog.client.tables.mistaken_values import doubtful, mistaken
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.client.tables.overlay import table_after
 from commitlog.client.tables.table_at import LiveFile, TableAt
-from commitlog.client.tables.values import row_of, with_maps
+from commitlog.client.tables.values import in_form, row_of
 from commitlog.client.writing.written import WrittenFiles
 from commitlog.domain import model as m
 from commitlog.domain.model.types import ColumnType, fold
@@ -127,7 +127,7 @@ class TablesInSight:
                     raise InvalidRequestError(
                         f"column {column} of table {name} is a {data_type}, and {values[column]!r} {wrong}"
                     )
-                row[column] = with_maps(data_type, row[column])
+                row[column] = in_form(data_type, row[column])
         return row
 
     def _types_of(self, name: TableName) -> Mapping[str, ColumnType]:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from commitlog.client.access.memory_contents import MemoryContents
@@ -26,7 +27,8 @@ from commitlog.client.writing.rows import Rows, rows_of
 from commitlog.domain import model as m
 from commitlog.domain.model import PartitionSpec
 from commitlog.domain.model.types import parse_type
-from commitlog.errors import DataFileError, InvalidChangeError, InvalidRequestError
+from commitlog.errors import DataFileError, InvalidChangeError, InvalidRequestError, ProposalRejectedError
+from commitlog.log.codec import decode_statistics
 from commitlog.testing import InMemoryCommitLog
 
 FRAME = pd.DataFrame({"id": [1, 2, 3], "day": ["mon", "mon", "tue"], "n": [7, 8, 9]})
@@ -101,6 +103,92 @@ def test_append_when_days_come_as_midnights_then_they_are_dates_and_other_times_
     assert log.table("t").scan().to_arrow()["day"].to_pylist() == [date(2026, 3, 1), None]
     with pytest.raises(DataFileError, match=r"column day \(date\): a time within a day is no date"):
         log.append("t", pd.DataFrame({"id": [3], "day": pd.to_datetime(["2026-03-01 12:00"])}))
+
+
+@pytest.mark.parametrize(
+    "day", [pd.Timestamp("2026-03-01"), datetime(2026, 3, 1), np.datetime64("2026-03-01", "ns"), date(2026, 3, 1)]
+)
+def test_keyed_rows_when_days_come_as_midnights_then_they_are_dates_and_other_times_are_not(
+    tmp_path: Path, day: Any
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"day": "date", "v": "list(date)", "n": "int64"}, primary_key=["day"])
+    table, row = log.table("t"), {"day": day, "v": [day]}
+    table.insert({**row, "n": 1})
+    table.upsert({**row, "n": 2})
+    assert table.scan().to_arrow().to_pylist() == [{"day": date(2026, 3, 1), "v": [date(2026, 3, 1)], "n": 2}]
+    table.delete_row({"day": day})
+    assert table.scan().count() == 0
+    for write in (table.insert, table.upsert):
+        with pytest.raises((InvalidRequestError, ProposalRejectedError), match="is no date"):
+            write({"day": datetime(2026, 3, 1, 12)})
+
+
+_IN_LIST = pa.StructArray.from_arrays([pa.array([86_400 * 10**6], pa.time64("us"))], ["t"])
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "insert"])
+@pytest.mark.parametrize(
+    ("kind", "at"),
+    [
+        ("time", pa.array([86_400], pa.time32("s"))),
+        ("time", pa.array([86_400], pa.time32("s")).dictionary_encode()),
+        ("time", pa.array([86_400 * 10**6], pa.time64("us"))),
+        ("time", pa.array([-1], pa.time64("us"))),
+        ("time", pa.array([1], pa.time64("ns"))),
+        ("list(struct(t time))", pa.ListArray.from_arrays([0, 1], _IN_LIST)),
+    ],
+)
+def test_rows_when_python_would_take_a_time_of_day_for_another_then_refused(
+    tmp_path: Path, kind: str, at: pa.Array, keyed: bool
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "at": kind}, primary_key=["id"] if keyed else [])
+    write = log.table("t").insert if keyed else log.table("t").append
+    with pytest.raises((DataFileError, ProposalRejectedError), match="column at"):
+        write(pa.table({"id": [1], "at": at}))
+    assert log.table("t").scan().count() == 0
+
+
+def test_append_when_a_file_has_a_time_of_24_hours_then_it_has_no_bound_and_is_shown_as_a_text(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"at": "time"})
+    pq.write_table(pa.table({"at": pa.array([60 * 10**6, 86_400 * 10**6], pa.time64("us"))}), tmp_path / "a.parquet")
+    log.append("t", files=[tmp_path / "a.parquet"])
+    appended = next(each for each in log.subscribe(follow=False) if each.snapshot_id == log.head_snapshot_id())
+    [statistic] = decode_statistics(appended.proposal.changes[0].files[0].statistics)
+    assert (statistic.min, statistic.max) == ("00:01:00", None)
+    assert to_rows(log.table("t").scan().to_arrow()) == [{"at": time(0, 1)}, {"at": "24:00:00"}]
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "insert"])
+def test_rows_when_arrow_has_them_encoded_or_extended_then_they_are_the_columns(tmp_path: Path, keyed: bool) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    runs = pa.RunEndEncodedArray.from_arrays([2], ["x"])
+    rows = pa.table(
+        {
+            "id": [1, 2],
+            "is_so": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([2, 0], pa.int8())),
+            "runs": runs,
+            "listed": pa.ListArray.from_arrays([0, 1, 2], runs),
+        }
+    )
+    with log.transaction() as tx:
+        tx.create_table("t", rows.schema, primary_key=["id"] if keyed else [])
+    assert [str(column.type) for column in log.table("t").definition.columns[1:]] == [
+        "boolean",
+        "varchar",
+        "list(varchar)",
+    ]
+    (log.table("t").insert if keyed else log.table("t").append)(rows)
+    expected = [
+        {"id": 1, "is_so": True, "runs": "x", "listed": ["x"]},
+        {"id": 2, "is_so": False, "runs": "x", "listed": ["x"]},
+    ]
+    assert log.table("t").scan().to_arrow().sort_by("id").to_pylist() == expected
 
 
 TO_THE_NANOSECOND = pd.Timestamp("2026-01-01 00:00:00.123456789")
@@ -389,6 +477,10 @@ def test_partition_key_when_it_is_no_transform_then_says_which_there_are(tmp_pat
         ("struct(x varchar)", {"x": b"x"}, "decode them"),
         ("timestamptz", datetime(2026, 1, 1), "give it a tzinfo"),
         ("map(varchar, timestamptz)", {"x": datetime(2026, 1, 1)}, "give it a tzinfo"),
+        ("float64", 2**53 + 1, "is no number that a float64 holds"),
+        ("float32", np.int64(2**24 + 1), "is no number that a float32 holds"),
+        ("list(float64)", [0, -(2**53) - 1], "is no number that a float64 holds"),
+        ("map(float64, float64)", {2**53 + 1: 1.0}, "is no number that a float64 holds"),
     ],
 )
 def test_insert_when_a_row_would_keep_a_value_as_something_else_then_refused(
@@ -406,7 +498,7 @@ def test_insert_when_bytes_and_numbers_are_what_the_column_has_then_they_are_tak
     log = InMemoryCommitLog(data_path=tmp_path)
     with log.transaction() as tx:
         tx.create_table("t", {"id": "int64", "b": "blob", "f": "float32", "at": "timestamp_ms"}, primary_key=["id"])
-    row = {"id": 1, "b": b"x\x00", "f": math.inf, "at": datetime(2026, 1, 1, 0, 0, 0, 5000)}
+    row = {"id": 2**53 + 1, "b": b"x\x00", "f": math.inf, "at": datetime(2026, 1, 1, 0, 0, 0, 5000)}
     log.table("t").insert(row)
     assert log.table("t").scan().to_arrow().to_pylist() == [row]
 

@@ -31,6 +31,7 @@ BoundsReader: TypeAlias = Callable[[Any], tuple[Any, Any]]
 _PLAIN = (bool, float, str)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_NS = 86_400_000_000_000
 _EPOCH = date(1970, 1, 1)
 
 
@@ -102,6 +103,9 @@ def _end(data_type: ColumnType, values: list[Bound | None], choose: Callable[[li
 def _scalar(data_type: ColumnType, value: Bound) -> Scalar:
     if isinstance(value, _PLAIN):
         return value
+    if data_type.name == "time" and isinstance(value, int) and not 0 <= value < _DAY_NS:
+        # DuckDB's 24:00:00, for which others have no text.
+        return None
     if data_type.name in TIMESTAMPS or data_type.name == "time":
         try:
             return value_text(data_type, value)

@@ -62,6 +62,8 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
 
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if pa.types.is_struct(data_type) and pa.types.is_struct(array.type):
         place = find(list(array.type))
         parts = []
@@ -90,7 +92,7 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
 
 def is_checked(column: Column) -> bool:
     """Whether a column may have values of its files' type that are none of its own."""
-    return any(each.type.name in ("json", "timestamp_s") for each in column.walk())
+    return any(each.type.name in ("json", "time", "timestamp_s") for each in column.walk())
 
 
 def _check_readable(array: pa.Array, column: Column) -> None:
@@ -98,9 +100,9 @@ def _check_readable(array: pa.Array, column: Column) -> None:
 
     Raises:
         pa.ArrowInvalid: a text is no UTF-8, as Spark's may be, or no JSON, for which DuckDB reads no row of the table; a time
-            has parts of a second, which one reader cuts and another one rounds.
+            has parts of a second, which one reader cuts and another one rounds, or is 24:00:00, 00:00:00 to some.
     """
-    if column.type.name in ("varchar", "json"):
+    if column.type.name in ("varchar", "json", "time"):
         array.validate(full=True)
     if column.type.name == "timestamp_s" and pa.types.is_timestamp(array.type):
         array.cast(pa.timestamp("s"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from datetime import time
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ _PLAIN = {
     pa.date32(): "date", pa.date64(): "date",
 }  # fmt: skip
 _TIMESTAMPS = {"s": "timestamp_s", "ms": "timestamp_ms", "us": "timestamp", "ns": "timestamp_ns"}
-_EXTENSIONS = {"arrow.uuid": "uuid", "arrow.json": "json"}
+_EXTENSIONS = {"arrow.uuid": "uuid", "arrow.json": "json", "arrow.bool8": "boolean"}
 _MEANINGLESS = frozenset({"pandas.period"})
 """Extensions without which what they are stored as says nothing: a period is a number of months, or of whatever it counts."""
 _TIMESTAMP_NAMES = frozenset(_TIMESTAMPS.values())
@@ -74,7 +75,7 @@ def type_text(data_type: pa.DataType) -> str | None:
     plain = _PLAIN.get(data_type)
     if plain is not None:
         return plain
-    if pa.types.is_dictionary(data_type):
+    if _is_encoded(data_type):
         return type_text(data_type.value_type)
     if pa.types.is_timestamp(data_type):
         return "timestamptz" if data_type.tz is not None else _TIMESTAMPS[data_type.unit]
@@ -89,6 +90,10 @@ def type_text(data_type: pa.DataType) -> str | None:
     if pa.types.is_fixed_size_binary(data_type):
         return "blob"
     return _nested_text(data_type)
+
+
+def _is_encoded(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type))
 
 
 def _nested_text(data_type: pa.DataType) -> str | None:
@@ -168,7 +173,8 @@ def leaf_count(data_type: pa.DataType) -> int:
 
 def fits(expected: ColumnType, found: pa.DataType) -> bool:
     """Whether a reader can take values of a file's flat column as the table's type without loss."""
-    text = type_text(found)
+    # In a file its booleans are mere numbers.
+    text = type_text(found.storage_type if isinstance(found, pa.Bool8Type) else found)
     if text is None:
         return False
     given = parse_type(text)
@@ -183,7 +189,7 @@ def fits(expected: ColumnType, found: pa.DataType) -> bool:
 
 def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]:
     """Rows as Python's values; as texts what Arrow has no value for where there is no pandas, nanoseconds, and what Python has
-    none for, days and times that are infinite or of years that it does not know.
+    none for, days and times that are infinite or of years that it does not know, times of day such as 24:00:00.
 
     how: for ``to_pylist``.
     """
@@ -197,17 +203,54 @@ def to_rows(rows: pa.Table | pa.RecordBatch, **how: Any) -> list[dict[str, Any]]
 
 
 def _python_rows(rows: pa.Table | pa.RecordBatch, how: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not any(map(_has_strange_times, rows.columns)):
+        with suppress(OverflowError):
+            found: list[dict[str, Any]] = rows.to_pylist(**how)
+            return found
+    columns = [[_value_or_text(each, how) for each in column] for column in rows.columns]
+    return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _has_strange_times(values: pa.ChunkedArray) -> bool:
+    """Whether there may be times of day of which Python makes others: 24:00:00 becomes 00:00:00, and nanoseconds are cut."""
+    units = set(_time_units(values.type))
     try:
-        found: list[dict[str, Any]] = rows.to_pylist(**how)
-    except OverflowError:
-        columns = [[_value_or_text(each, how) for each in column] for column in rows.columns]
-        found = [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return found
+        if units:
+            values.validate(full=True)
+    except pa.ArrowInvalid:
+        return True
+    return "ns" in units
+
+
+def _time_units(data_type: pa.DataType) -> Iterator[str]:
+    if _is_encoded(data_type):
+        data_type = data_type.value_type
+    if pa.types.is_time(data_type):
+        yield data_type.unit
+    for field in fields_of(data_type):
+        yield from _time_units(field.type)
+
+
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+def _time_or_text(scalar: Any) -> time | str:
+    seconds, nanoseconds = divmod(scalar.value * _NANOSECONDS[scalar.type.unit], 1_000_000_000)
+    if 0 <= seconds < 86_400 and nanoseconds % 1000 == 0:
+        found: time = scalar.as_py()
+        return found
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{nanoseconds:09}" if nanoseconds else text
 
 
 def _value_or_text(scalar: Any, how: Mapping[str, Any]) -> Any:
-    with suppress(OverflowError):
-        return scalar.as_py(**how)
+    if scalar.is_valid and _is_encoded(scalar.type):
+        return _value_or_text(scalar.value, how)
+    if scalar.is_valid and pa.types.is_time(scalar.type):
+        return _time_or_text(scalar)
+    if not scalar.is_valid or not any(_time_units(scalar.type)):
+        with suppress(OverflowError):
+            return scalar.as_py(**how)
     if isinstance(scalar, pa.StructScalar):
         return {name: _value_or_text(each, how) for name, each in scalar.items()}
     if pa.types.is_map(scalar.type):

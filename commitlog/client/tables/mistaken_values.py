@@ -1,7 +1,8 @@
 """Values in rows that a column's type would take for something else than they are.
 
 A time without a zone is no moment: what it means would depend on who reads it. In a row image bytes, and numbers that are not
-finite, are text: as such a text column would keep them, pandas' NaN for what is missing, too.
+finite, are text: as such a text column would keep them, pandas' NaN for what is missing, too. Of whole numbers that a float
+does not hold it would keep others.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from numbers import Integral
 from typing import Any
 
 from commitlog.client.tables.values import is_list, is_missing
-from commitlog.domain.model.types import ColumnType
+from commitlog.domain.model.typed_values import nearest_float
+from commitlog.domain.model.types import FLOATS, ColumnType
 
 
 def doubtful(values: Mapping[str, Any]) -> list[str]:
@@ -27,7 +30,7 @@ def _holds_doubtful(value: Any) -> bool:
         # Pairs, or nothing, may be a map.
         is_map = isinstance(value, list) and all(isinstance(item, tuple) for item in value)
         return is_map or any(_holds_doubtful(item) for item in value)
-    return is_naive(value) or _is_bytes(value) or _is_not_finite(value)
+    return is_naive(value) or _is_bytes(value) or _is_not_finite(value) or _is_large(value)
 
 
 def is_naive(value: Any) -> bool:
@@ -46,6 +49,11 @@ def _is_not_finite(value: Any) -> bool:
     return is_float and getattr(value, "ndim", 0) == 0 and not math.isfinite(value)
 
 
+def _is_large(value: Any) -> bool:
+    """Whether a value is a whole number that not every float column holds."""
+    return isinstance(value, Integral) and abs(value) > _EVERY_FLOAT_MAX
+
+
 def mistaken(data_type: ColumnType, value: Any) -> str | None:
     """What is wrong with a value where the type would take it for something else; None where it does not."""
     if is_naive(value):
@@ -54,6 +62,13 @@ def mistaken(data_type: ColumnType, value: Any) -> str | None:
         return "has bytes, which are no text: decode them" if data_type.name == "varchar" else None
     if _is_not_finite(value):
         return _NOT_FINITE if data_type.name in ("varchar", "blob") else None
+    if _is_large(value):
+        is_held = data_type.name not in FLOATS or nearest_float(data_type, int(value)) == value
+        return (
+            None
+            if is_held
+            else f"is no number that a {data_type} holds: give it as a float, or change the column's type"
+        )
     inner = [inner for _, inner in data_type.fields]
     parts: list[tuple[ColumnType, Any]] = []
     if isinstance(value, Mapping) and data_type.name == "struct":
@@ -71,4 +86,5 @@ def mistaken(data_type: ColumnType, value: Any) -> str | None:
 _NAIVE = (
     "has a time without a zone, which is another moment from place to place: give it a tzinfo, such as datetime.UTC"
 )
+_EVERY_FLOAT_MAX = 2**24
 _NOT_FINITE = "has a number that is none: give None for what is missing"

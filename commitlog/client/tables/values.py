@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -57,8 +58,14 @@ def row_value(value: Any) -> RowValue:
     return scalar(value)
 
 
-def with_maps(data_type: ColumnType, value: RowValue) -> RowValue:
-    """A row's value with its maps as dicts; given they may be as lists of pairs, which is how Arrow gives them."""
+_MIDNIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00(:00(\.0+)?)?")
+
+
+def in_form(data_type: ColumnType, value: RowValue) -> RowValue:
+    """A row's value as its column has it: midnights as dates, and maps as dicts, which may be given as lists of pairs, as
+    Arrow gives them."""
+    if data_type.name == "date" and isinstance(value, str) and (midnight := _MIDNIGHT.fullmatch(value)):
+        return midnight[1]
     inner = {fold(name): kind for name, kind in data_type.fields}
     if data_type.name == "map":
         if isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value):
@@ -66,14 +73,14 @@ def with_maps(data_type: ColumnType, value: RowValue) -> RowValue:
             given = {_key_text(key): item for key, item in pairs}
             value = given if len(given) == len(pairs) else value
         if isinstance(value, dict):
-            return {key: with_maps(inner["value"], item) for key, item in value.items()}
+            return {key: in_form(inner["value"], item) for key, item in value.items()}
     elif data_type.name == "struct" and isinstance(value, dict):
         return {
-            name: with_maps(kind, item) if (kind := inner.get(fold(name))) is not None else item
+            name: in_form(kind, item) if (kind := inner.get(fold(name))) is not None else item
             for name, item in value.items()
         }
     elif data_type.name == "list" and isinstance(value, list):
-        return [with_maps(inner["element"], item) for item in value]
+        return [in_form(inner["element"], item) for item in value]
     return value
 
 

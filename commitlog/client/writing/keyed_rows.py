@@ -13,7 +13,7 @@ from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
-from commitlog.client.tables.values import row_value, scalar
+from commitlog.client.tables.values import in_form, row_value
 from commitlog.client.writing.rows import PlainRows, RowData, given_rows, no_dict
 from commitlog.client.writing.targets import RowTransaction
 from commitlog.domain.model import FilterOp, Predicate
@@ -126,9 +126,15 @@ class Upsert:
         """The rows that have one of the wanted keys, by their keys."""
         keys = map(definition.column_by_id, definition.primary_key)
         # What Arrow does not hold no filter compares.
-        compared = [column.name for column in keys if exact(column) == column]
-        values = {name: dict.fromkeys(scalar(row[name]) for row in wanted.values()) for name in compared}
-        where = [Predicate(name, FilterOp.IN, tuple(values[name])) for name in compared]
+        compared = [column for column in keys if exact(column) == column]
+        where = [
+            Predicate(
+                each.name,
+                FilterOp.IN,
+                tuple(dict.fromkeys(_key_scalar(each, row[each.name]) for row in wanted.values())),
+            )
+            for each in compared
+        ]
         for row in Scan(self._contents, self._name, at, where=where).images():
             if (key := _key_of(definition, row)) in wanted:
                 yield key, row
@@ -274,9 +280,13 @@ def _key_of(definition: TableDefinition, row: Mapping[str, Any]) -> tuple[Any, .
 
 def _key_value(column: Column, value: Any) -> Any:
     try:
-        return canonical_value(column.type, row_value(value))
+        return canonical_value(column.type, _key_scalar(column, value))
     except (ValueError, OverflowError) as error:
         raise InvalidRequestError(f"column {column.name} ({column.type}): the value {shown(value)} {error}") from None
+
+
+def _key_scalar(column: Column, value: Any) -> Any:
+    return in_form(column.type, row_value(value))
 
 
 def _key_part(definition: TableDefinition, row: Mapping[str, Any]) -> dict[str, Any]:
