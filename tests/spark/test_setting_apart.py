@@ -55,6 +55,22 @@ def test_changes_when_rows_are_in_more_places_than_a_proposal_names_then_are_bro
 
 
 @pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("settings", [{"files_max": 8, "inlined_positions_max": 1}], indirect=True)
+def test_changes_when_rows_are_in_more_files_than_a_proposal_names_then_are_brought_together_first(
+    spark: SparkSession, log: CommitLog, settings: Settings
+) -> None:
+    for start in (0, 20, 40, 60):
+        append(rows(spark, *range(start, start + 20)).repartition(6, "id"), TABLE, log=log)
+    before = log.head_snapshot_id()
+    assert len(files_now(log)) == 8
+    committed(update(spark, TABLE, {"name": "'new'"}, "id % 3 = 0", log=log))
+    assert log.head_snapshot_id() > before + 1, "files were rewritten before"
+    snapshot = committed(delete(spark, TABLE, "id % 4 = 0", log=log))
+    left = [each for each in range(80) if each % 4]
+    assert ids(spark, log, snapshot) == duck_ids(settings, snapshot) == left
+
+
+@pytest.mark.usefixtures("people")
 def test_changed_rows_when_they_are_updated_or_merged_then_keep_their_ids(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:

@@ -12,6 +12,7 @@ from pyroaring import FrozenBitMap64
 
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.writing.proposal_room import beyond_room
+from commitlog.domain.model import LogSettings
 from commitlog.errors import InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
 
@@ -55,6 +56,20 @@ def test_delete_when_rows_are_in_more_places_than_a_proposal_names_then_are_brou
     again = table.delete(("score", "in", [each / 2 for each in range(0, 400, 3)]), key="clean:1")
     assert again is not None
     assert again.snapshot_id == outcome.snapshot_id
+
+
+def test_delete_when_rows_are_in_more_files_than_a_proposal_names_then_are_brought_together_first(
+    tmp_path: Path,
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path, inlined_positions_max=1) as log:
+        everything, table = filled(log), log.table("t")
+        with log.transaction() as tx:
+            tx.configure(files_max=5)
+        before = log.head_snapshot_id()
+        outcome = table.delete(("score", "in", [each / 2 for each in range(0, 400, 3)]))
+        assert outcome is not None
+        assert outcome.snapshot_id > before + 1, "files were rewritten before"
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [each for each in everything if each % 3]
 
 
 def test_delete_when_rows_to_stay_are_what_no_append_takes_then_they_stay_as_they_are(
@@ -114,6 +129,8 @@ def test_changes_of_keyed_rows_when_they_are_more_than_a_commit_takes_then_says_
 def test_beyond_room_when_bitmaps_do_not_fit_then_names_those_that_take_most() -> None:
     scattered = FrozenBitMap64(range(0, 200_000, 7))
     positions = {1: FrozenBitMap64([5]), 2: scattered, 3: FrozenBitMap64(range(100_000))}
-    assert beyond_room(positions, 1_000_000) == []
-    assert beyond_room(positions, 10_000) == [2]
-    assert set(beyond_room(positions, 0)) == {1, 2, 3}
+    assert beyond_room(positions, LogSettings(proposal_bytes_max=2_000_000)) == []
+    assert beyond_room(positions, LogSettings(proposal_bytes_max=20_000)) == [2]
+    assert set(beyond_room(positions, LogSettings(proposal_bytes_max=0))) == {1, 2, 3}
+    assert beyond_room(positions, LogSettings(files_max=5)) == [2]
+    assert beyond_room(positions, LogSettings(files_max=6)) == []

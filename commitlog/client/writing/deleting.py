@@ -99,7 +99,7 @@ class Deletion:
         limits = self._settings
         split = split_deletes(found, live, limits.inlined_positions_max, limits.changeset_positions_max)
         gone = {each: found[each] | in_delete_file(files[each].delete_file_path) for each in split.in_files}
-        if scattered := beyond_room(gone, limits.proposal_bytes_max // 2):
+        if scattered := beyond_room(gone, limits):
             at = transaction.base_snapshot_id
             raise ScatteredRowsError(self._name, table, at, [files[each] for each in scattered], found, limits)
         folder = table.path.rstrip("/")

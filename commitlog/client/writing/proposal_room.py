@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from pyroaring import FrozenBitMap64
 
+from commitlog.domain.model import LogSettings
 from commitlog.domain.model.definitions import STATISTICS_COLUMNS, STATISTICS_COLUMNS_DEFAULT, TableDefinition
 
 _FILE_BYTES, _COLUMN_BYTES, _TEXT_BYTES = 200, 48, 64
@@ -30,21 +31,23 @@ def file_bytes(table: TableDefinition) -> int:
     return _FILE_BYTES + sum(_COLUMN_BYTES + _TEXT_BYTES * (each.type.name == "varchar") for each in columns)
 
 
-def beyond_room(positions: Mapping[int, FrozenBitMap64], bytes_max: int) -> list[int]:
-    """The data files whose delete files do not fit into so many bytes: those with the rows that take the most."""
+def beyond_room(positions: Mapping[int, FrozenBitMap64], limits: LogSettings) -> list[int]:
+    """The data files whose delete files do not fit into half a proposal: those with the rows that take the most. The other half
+    is for what takes the place of the rows."""
+    bytes_max, files_max = limits.proposal_bytes_max // 2, max(1, limits.files_max // 2)
     sizes = {each: _FILE_BYTES + len(rows.serialize()) for each, rows in positions.items()}
     left, beyond = sum(sizes.values()), []
     for each in sorted(sizes, key=lambda each: -sizes[each]):
-        if left <= bytes_max:
+        if left <= bytes_max and len(sizes) - len(beyond) <= files_max:
             break
         left -= sizes[each]
         beyond.append(each)
     return beyond
 
 
-def rewritten_at_once(files: Iterable[F], table: TableDefinition, proposal_bytes_max: int) -> Iterator[list[F]]:
-    """Files of one partition, few enough for a proposal to name them, and what each becomes."""
-    size = max(1, proposal_bytes_max // 4 // file_bytes(table))
+def rewritten_at_once(files: Iterable[F], table: TableDefinition, limits: LogSettings) -> Iterator[list[F]]:
+    """Files of one partition, few enough for a proposal to name them, and what each becomes: two files at most."""
+    size = max(1, min(limits.proposal_bytes_max // 4 // file_bytes(table), limits.files_max // 2))
     for several in files_by_partition(files):
         yield from (several[start : start + size] for start in range(0, len(several), size))
 

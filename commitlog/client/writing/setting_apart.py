@@ -78,8 +78,9 @@ class ScatteredRowsError(InvalidRequestError):
         count = sum(len(found[each.data_file_id]) for each in files)
         super().__init__(
             f"{count:,} rows of table {name} to delete stand in {len(files):,} files, in more places than a proposal of "
-            f"{settings.proposal_bytes_max:,} bytes (proposal_bytes_max) can name: these files are rewritten first, "
-            "at the newest snapshot (leave out base_snapshot_id) while nobody else changes them; or narrow where="
+            f"{settings.proposal_bytes_max:,} bytes (proposal_bytes_max) and {settings.files_max:,} files (files_max) can "
+            "name: these files are rewritten first, at the newest snapshot (leave out base_snapshot_id) while nobody else "
+            "changes them; or narrow where="
         )
 
 
@@ -102,7 +103,7 @@ def _set_apart(log: RewrittenLog, scattered: ScatteredRowsError) -> None:
 
     Files that somebody else has changed meanwhile stay as they are: the rows have to be looked for again.
     """
-    for files in rewritten_at_once(scattered.files, scattered.table.definition, log.settings.proposal_bytes_max):
+    for files in rewritten_at_once(scattered.files, scattered.table.definition, log.settings):
         transaction = log.transaction(
             base_snapshot_id=scattered.snapshot_id, message=f"rows to delete of {scattered.name} are brought together"
         )

@@ -47,12 +47,11 @@ def put_delete(transaction: Transaction, base: Base, found: Found) -> list[str]:
     def filed(each: int) -> DeleteFile:
         return write_delete_file(each, files[each].path, gone[each], base.path)
 
-    room = limits.proposal_bytes_max // 2
-    scattered = beyond_room({each: positions[each] for each in split.in_files}, room)
+    scattered = beyond_room({each: positions[each] for each in split.in_files}, limits)
     with ThreadPoolExecutor(_FILE_WRITERS) as pool:
         # Delete files that are there are read only where those that follow them may fit.
         gone = {} if scattered else dict(zip(split.in_files, pool.map(all_gone, split.in_files), strict=True))
-        if scattered := scattered or beyond_room(gone, room):
+        if scattered := scattered or beyond_room(gone, limits):
             raise ScatteredRowsError(base, found, scattered)
         delete_files = list(pool.map(filed, split.in_files))
     inlined = {each: positions[each] for each in split.inlined}

@@ -31,11 +31,12 @@ class ScatteredRowsError(InvalidRequestError):
         self.base = base
         self.found = found
         self.data_file_ids = data_file_ids
-        count = sum(len(found.positions[each]) for each in data_file_ids)
+        count, limits = sum(len(found.positions[each]) for each in data_file_ids), base.log.settings
         super().__init__(
             f"{count:,} rows of table {base.table} to change stand in {len(data_file_ids):,} files, in more places than a "
-            f"proposal of {base.log.settings.proposal_bytes_max:,} bytes (proposal_bytes_max) can name: change them by a call "
-            "of its own, which rewrites these files first, not in a transaction, nor by rows that were made of the table's own"
+            f"proposal of {limits.proposal_bytes_max:,} bytes (proposal_bytes_max) and {limits.files_max:,} files (files_max) "
+            "can name: change them by a call of its own, which rewrites these files first, not in a transaction, nor by rows "
+            "that were made of the table's own"
         )
 
 
@@ -46,7 +47,7 @@ def set_apart(scattered: ScatteredRowsError) -> None:
     """
     base, found = scattered.base, scattered.found
     files = only(base, frozenset(scattered.data_file_ids)).scan.files
-    for group in rewritten_at_once(files, base.definition, base.log.settings.proposal_bytes_max):
+    for group in rewritten_at_once(files, base.definition, base.log.settings):
         try:
             found.remember(_rewritten(only(base, {each.data_file_id for each in group}), found.positions))
         except ProposalRejectedError as error:
