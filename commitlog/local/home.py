@@ -270,5 +270,10 @@ def stop_orphaned_services(home: Path) -> bool:
     return bool(orphans)
 
 
+def mark_of(home: Path) -> dict[str, str]:
+    """What the environment of a home's service process has, by which it is found."""
+    return {SERVICE_MARKER: str(home.resolve())}
+
+
 def _is_service_of(process: psutil.Process, home: Path) -> bool:
-    return bool(process.environ().get(SERVICE_MARKER) == str(home.resolve()))
+    return bool(mark_of(home).items() <= process.environ().items())

@@ -67,6 +67,17 @@ def with_servers(home: Settings) -> Settings:
     )
 
 
+BENCH = """\
+import sys
+
+from commitlog.config import Settings
+from commitlog.ops.bench.servers import own_servers, service_process
+
+with own_servers(Settings.load(), lambda line: None) as own, service_process(own, "checkpointer"):
+    print(own.home, flush=True)
+    sys.stdin.read()
+"""
+
 MAKING = """\
 import sys
 from pathlib import Path
@@ -664,6 +675,21 @@ def test_postgres_when_its_pid_file_names_another_process_then_starts(servers_di
 def test_postgres_when_the_password_is_wrong_then_refuses(postgres: str) -> None:
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(postgres.replace("postgres:", "postgres:x", 2))
+
+
+def test_own_servers_when_their_process_is_killed_then_nothing_of_them_is_left(servers_dir: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(servers_dir)}
+    with subprocess.Popen(
+        [sys.executable, "-c", BENCH], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as bench:
+        assert bench.stdout is not None
+        home = Path(bench.stdout.readline().strip())
+        assert home.parent == servers_dir
+        left = psutil.Process(bench.pid).children(recursive=True)
+        assert {"java", "postgres"} <= {each.name() for each in left}
+        bench.kill()
+    wait_until(lambda: not home.exists(), "its home to be removed")
+    wait_until(lambda: not any(each.is_running() for each in left), "its processes to end")
 
 
 def test_stop_orphans_when_there_are_none_then_says_no(tmp_path: Path) -> None:

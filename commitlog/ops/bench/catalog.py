@@ -28,6 +28,7 @@ from commitlog.domain.deciding.decide import decide
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.local.postgres import EmbeddedPostgres
+from commitlog.ops.bench.servers import ended_with_us
 
 LIVE = 1_000
 ROUNDS = 21
@@ -54,7 +55,7 @@ def run_catalog_bench(*, files: int, say: Callable[[str], None] = lambda _: None
     directory = Path(tempfile.mkdtemp(prefix="commitlog-bench-"))
     costs: list[ListCost] = []
     try:
-        with EmbeddedPostgres(directory) as postgres:
+        with ended_with_us(directory, is_removed=True), EmbeddedPostgres(directory / "postgres") as postgres:
             url = postgres.create_database("bench")
             for history, tables in (("many tables", max(files // LIVE, 1)), ("one table, compacted", 1)):
                 say(f"{history}: a catalog of {files:,} snapshots and files")

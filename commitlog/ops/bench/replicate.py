@@ -26,6 +26,7 @@ from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.errors import CommitLogError
+from commitlog.local.home import mark_of
 from commitlog.ops.bench.goals import Goal
 from commitlog.ops.bench.metering import Meter, Part
 from commitlog.ops.bench.servers import Say, own_servers, server_process, service_process
@@ -207,7 +208,8 @@ class _Sites:
         command = (*COMMITLOG, "replicate", "--from", source, "--to", target, "--config", str(self._profiles))
         own = self.settings[source]
         with (own.home / "link.log").open("ab") as output:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            environment = {**os.environ, **mark_of(own.home)}
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             yield process
         finally:

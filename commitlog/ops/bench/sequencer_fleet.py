@@ -12,6 +12,7 @@ from pathlib import Path
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
+from commitlog.local.home import mark_of
 from commitlog.log.sequencer import EXIT_FENCED, Phase
 from commitlog.ops.service.supervisor import SEQUENCER, STANDBY
 
@@ -28,7 +29,8 @@ class Member:
         self._seen_bytes = log_file.stat().st_size if log_file.exists() else 0
         self._is_frozen = False
         with log_file.open("ab") as output:
-            self._process = subprocess.Popen(command, env=settings.environment(), stdout=output, stderr=output)
+            environment = {**settings.environment(), **mark_of(settings.home)}
+            self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
 
     @property
     def phase(self) -> Phase:

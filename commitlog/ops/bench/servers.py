@@ -1,8 +1,12 @@
-"""Servers of a bench's own: a broker and a PostgreSQL in a home that is removed afterwards, and the processes of a log."""
+"""Servers of a bench's own: a broker and a PostgreSQL in a home that is removed afterwards, and the processes of a log.
+
+Who is killed, or whose terminal is closed, removes nothing itself.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -13,10 +17,10 @@ from pathlib import Path
 import psutil
 
 from commitlog.config import Settings
-from commitlog.local.home import EmbeddedHome
+from commitlog.local.home import EmbeddedHome, mark_of
 from commitlog.local.processes import find_processes
 from commitlog.ops.service.serve import prepare
-from commitlog.ops.service.supervisor import GATEWAY, SERVICES
+from commitlog.ops.service.supervisor import COMMITLOG, GATEWAY, SERVICES
 
 STOP_TIMEOUT_S = 20.0
 
@@ -33,10 +37,35 @@ def own_servers(settings: Settings, say: Say) -> Iterator[Settings]:
     """
     directory = Path(tempfile.mkdtemp(prefix="commitlog-bench-"))
     try:
-        with _servers(_own_settings(settings, directory), say) as own:
+        with ended_with_us(directory, is_removed=True), _servers(_own_settings(settings, directory), say) as own:
             yield own
     finally:
         shutil.rmtree(directory)
+
+
+@contextmanager
+def ended_with_us(home: Path, *, is_removed: bool = False) -> Iterator[None]:
+    """What runs in a home is stopped also where this process is killed.
+
+    Args:
+        home: of servers, and of the services that are told of it.
+        is_removed: the home is removed then.
+    """
+    done = shlex.join((*COMMITLOG, "down", "--home", str(home))) + (
+        f"; {shlex.join(('rm', '-rf', str(home)))}" * is_removed
+    )
+    # Nobody writes into its standard input: what it reads is the end of this process.
+    with subprocess.Popen(
+        ["sh", "-c", f"read _; {done}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as waiting:
+        try:
+            yield
+        finally:
+            waiting.kill()
 
 
 def _own_settings(settings: Settings, directory: Path) -> Settings:
@@ -77,7 +106,8 @@ def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
     service = next(each for each in (*SERVICES, GATEWAY) if each.name == name)
     log_file = settings.home / f"{name}.log"
     with log_file.open("ab") as output:
-        process = subprocess.Popen(service.command(), env=settings.environment(), stdout=output, stderr=output)
+        environment = {**settings.environment(), **mark_of(settings.home)}
+        process = subprocess.Popen(service.command(), env=environment, stdout=output, stderr=output)
     try:
         yield psutil.Process(process.pid)
     finally:

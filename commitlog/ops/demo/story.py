@@ -30,6 +30,7 @@ from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Proposal
 from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.ops.bench.servers import ended_with_us
 from commitlog.ops.demo.duckdb_writer import write_with_duckdb
 from commitlog.ops.demo.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
 from commitlog.ops.demo.picture import COLORS, draw
@@ -64,7 +65,7 @@ def run_demo(settings: Settings) -> int:
     started_at = time.monotonic()
     own = _own_settings(settings)
     _clear(own)
-    with ThreadPoolExecutor(1) as pool:
+    with ended_with_us(own.home), ThreadPoolExecutor(1) as pool:
         # Spark's start takes about as long as that of all the servers. Its session belongs to the thread that makes it.
         servers = pool.submit(_start_servers, own, shown)
         try:

@@ -18,8 +18,8 @@ from commitlog.domain.model.definitions import counted
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import (
-    SERVICE_MARKER,
     EmbeddedHome,
+    mark_of,
     read_run_file,
     runner_pid,
     stop_orphans,
@@ -262,7 +262,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     changed = threading.Event()
     supervisor = Supervisor(
         services,
-        {**settings.environment(), SERVICE_MARKER: str(settings.home.resolve())},
+        {**settings.environment(), **mark_of(settings.home)},
         logs_dir=settings.home / "logs",
         other_logs=[home.postgres.log_file],
         say=say,
