@@ -204,7 +204,8 @@ class Judge(FileJudge):
         table = self.entry(change.schema, change.table)
         if table.id in self.mine:
             refuse("own table")
-        if fold(change.new_table) != fold(table.name) or (change.new_table == table.name and self.known(table)):
+        is_renamed = any(event.id == table.id and event.kind == "RENAME" for _, event in self.since)
+        if fold(change.new_table) != fold(table.name) or (change.new_table == table.name and not is_renamed):
             self.free(table.schema_id, change.new_table)
         self.gone.add((table.schema_id, fold(table.name)))
         table.name = change.new_table

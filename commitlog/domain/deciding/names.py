@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from commitlog.domain.model import InvalidCode
+from commitlog.domain.model import ChangeKind, InvalidCode
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.settings import NAME_LENGTH_LIMIT
 from commitlog.domain.model.texts import check_name
@@ -23,6 +23,7 @@ class Names:
 
     __slots__ = (
         "_base",
+        "_called",
         "_definitions",
         "_dropped",
         "_entries",
@@ -43,6 +44,7 @@ class Names:
         self._schemas: dict[str, SchemaState | None] = {}
         self._entries: dict[tuple[int, str], Entry | None] = {}
         self._definitions: dict[int, TableDefinition] = {}
+        self._called: dict[int, str] = {}
         # Dictionaries, for an empty set is several times as large, and nearly every proposal leaves these empty.
         self._made: dict[Entry | SchemaState, None] = {}
         self._dropped: dict[Entry, None] = {}
@@ -123,6 +125,12 @@ class Names:
         if altered is not None:
             return altered
         return table.definition if table.is_known_at(self._base) else None
+
+    def called(self, table: TableState) -> str | None:
+        """What the writer calls a table, in the case as written; None when it was renamed since the base."""
+        if table.last.get(ChangeKind.RENAME_TABLE, -1) > self._base:
+            return None
+        return self._called.get(table.table_id, table.definition.name)
 
     def newest_definition(self, table: TableState) -> TableDefinition:
         """The table's columns at the head, as the changeset has altered them."""
@@ -254,6 +262,7 @@ class Names:
         """Let a table have another name from here on."""
         self._entries[table.schema.schema_id, fold(name)] = None
         self._entries[table.schema.schema_id, fold(new_name)] = table
+        self._called[table.table_id] = new_name
         known = self.definition(table)
         if known is not None:
             self.redefine(table, known.replace(name=new_name))

@@ -220,8 +220,7 @@ def rename_table(plan: Plan, change: m.RenameTable, index: int) -> Planned:
     """A table gets another name that is free in its schema, or its own in another case."""
     table = plan.names.table(change.schema, change.table)
     plan.names.check_not_made_here(table, "rename")
-    known = plan.names.definition(table)
-    is_called_so = known is not None and known.name == change.new_table
+    is_called_so = plan.names.called(table) == change.new_table
     plan.names.check_free(table.schema, change.new_table, "table", but_for=None if is_called_so else table)
     plan.names.rename(table, change.table, change.new_table)
     footprint = Footprint(index, change.kind, entry=table, schema=table.schema, name=fold(change.new_table))
