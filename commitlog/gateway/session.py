@@ -5,7 +5,8 @@ once. The text is answered with success whatever became of it: an error there wo
 words could make the client try again. COMMIT is answered by the gateway too: with success, or with the refusal.
 
 PostgreSQL asks who the client is. Until it has said that the session is ready, whatever the client says goes to PostgreSQL, a
-commit too: nobody proposes in the name of a login that is not theirs.
+commit too: nobody proposes in the name of a login that is not theirs. Where the gateway reaches it by TLS, it offers to bind
+the password to that connection. A client that speaks in the clear ends its own where it hears of that, so it does not.
 
 While the log is awaited a client that loses its connection keeps its files; from COMMIT on it removes them. So nothing is
 awaited there, and whoever asks for an end of the gateway waits for that answer.
@@ -82,6 +83,7 @@ class Session:
         self._passed = bytearray()
         self._greeting = bytearray()
         self._is_known = False
+        self._is_by_tls = client.get_extra_info("ssl_object") is not None
         self._committing: asyncio.Task[None] | None = None
         self._answer: Answer | None = None
         self._watching: Watch | None = None
@@ -112,8 +114,7 @@ class Session:
         """Pass on what PostgreSQL says, unless the gateway has asked itself."""
         self._last_words = data[-len(_IDLE) :]
         if not self._is_known:
-            self._greeting += data
-            self._look_whether_known()
+            data = self._greet(data)
         if not self._is_muted:
             self._client.write(data)
             return
@@ -121,14 +122,22 @@ class Session:
         if self._tail.startswith(wire.READY):
             self._is_ready.set()
 
-    def _look_whether_known(self) -> None:
-        """Whether PostgreSQL has let the client in: then it says for the first time that it is ready."""
+    def _greet(self, data: bytes) -> bytes:
+        """What the client is told until PostgreSQL has let it in: then it says for the first time that it is ready."""
+        self._greeting += data
+        told = bytearray()
         while len(self._greeting) >= wire.HEADER_BYTES and not self._is_known:
             size = int.from_bytes(self._greeting[1 : wire.HEADER_BYTES], "big") + 1
             if len(self._greeting) < size:
-                return
-            self._is_known = self._greeting.startswith(wire.READY)
+                return bytes(told)
+            message = bytes(self._greeting[:size])
             del self._greeting[:size]
+            self._is_known = message.startswith(wire.READY)
+            told += message if self._is_by_tls else wire.without_binding(message)
+        if self._is_known:
+            told += self._greeting
+            self._greeting.clear()
+        return bytes(told)
 
     def _end_reading(self) -> None:
         """End the transaction at PostgreSQL, which has only read, and keep its answer to ourselves."""
@@ -146,6 +155,8 @@ class Session:
 
     def _server_lost(self) -> None:
         self._has_server = False
+        # A server that has no room for a session says so without a frame.
+        self._client.write(bytes(self._greeting))
         self._is_ready.set()
         self._look_whether_over()
 

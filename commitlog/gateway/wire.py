@@ -16,6 +16,9 @@ STARTUP_BYTES_MAX = 10_000
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 """A commit of 10,000 files is one text of a few megabytes."""
 
+_AUTHENTICATION_SASL = b"\x00\x00\x00\x0a"
+_BOUND = b"SCRAM-SHA-256-PLUS\x00"
+
 QUERY = b"Q"
 HEADER_BYTES = 5
 READY = b"Z\x00\x00\x00\x05"
@@ -83,6 +86,14 @@ PONG = b"".join(
     )
 )
 """What pools of clients ask to learn whether a connection is well, and PostgreSQL's answer outside of a transaction."""
+
+
+def without_binding(message: bytes) -> bytes:
+    """A message of PostgreSQL's; where it offers ways to give a password, without the one that is bound to TLS."""
+    kind, body = message[:1], message[HEADER_BYTES:]
+    if kind != b"R" or not body.startswith(_AUTHENTICATION_SASL):
+        return message
+    return frame(kind, body.replace(_BOUND, b""))
 
 
 def completed(tag: str, state: bytes) -> bytes:

@@ -23,6 +23,7 @@ BATCH = (
     'INSERT INTO "public".ducklake_snapshot VALUES (2, NOW(), 1, 2, 0);INSERT INTO "public".ducklake_table VALUES (1);'
 )
 STARTUP = b"user\x00ann\x00database\x00lake\x00\x00"
+OFFERED = b"\x00\x00\x00\x0aSCRAM-SHA-256-PLUS\x00SCRAM-SHA-256\x00\x00"
 TIMEOUT_S = 30.0
 LOOK_S = 0.01
 
@@ -46,8 +47,11 @@ class PlayedPostgres:
             self.told.append(startup)
             # The value of this parameter looks as if the session were ready.
             parameter = wire.frame(b"S", b"application_name\x00" + wire.READY + b"\x00")
-            asked = b"\x00\x00\x00\x00" if self.knows_client else b"\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00"
-            writer.write(wire.frame(b"R", asked) + parameter)
+            asked = wire.frame(b"R", b"\x00\x00\x00\x00" if self.knows_client else OFFERED) + parameter
+            # A message may come in pieces.
+            writer.write(asked[:3])
+            await writer.drain()
+            writer.write(asked[3:])
             if self.knows_client:
                 writer.write(wire.READY + wire.IDLE)
             while True:
@@ -161,6 +165,16 @@ def test_session_when_it_commits_then_the_text_is_proposed_and_postgres_only_end
 
     told = play(scene).told
     assert told[1:] == [b"BEGIN", b"ROLLBACK", b"FROM t"]
+
+
+def test_session_when_postgres_offers_to_bind_the_password_to_tls_then_a_client_in_the_clear_hears_of_the_other_way_alone() -> (
+    None
+):
+    async def scene(client: PlayedClient, _: PlayedPostgres, __: PlayedLog) -> None:
+        told = wire.frame(b"R", b"\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00")
+        assert await client.reader.readexactly(len(told)) == told
+
+    play(scene, postgres=PlayedPostgres(knows_client=False))
 
 
 def test_session_when_a_pool_asks_whether_it_is_well_then_told_so_for_a_postgres_that_has_nothing_to_do() -> None:
@@ -363,7 +377,7 @@ def test_upstream_when_the_url_names_several_hosts_then_the_first_that_answers_i
     async def connecting() -> tuple[str, int, int]:
         server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        upstream = Upstream.of(f"postgresql://ann@127.0.0.1:{closed_port},127.0.0.1:{port}/lake")
+        upstream = Upstream.of(f"postgresql://ann@127.0.0.1:{closed_port},127.0.0.1:{port}/lake?sslmode=disable")
         connected = await upstream.connect()
         assert connected is not None
         writer = connected[1]
