@@ -14,6 +14,7 @@ from itertools import cycle
 from typing import Any, cast
 
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 
 from commitlog.gateway import wire
 from commitlog.gateway.session import Committing, Session
@@ -37,22 +38,27 @@ class Upstream:
         places: hosts (a name or address, or the directory of a socket) and ports; of several, the first that answers is asked.
         database: whose catalog the gateway's log has.
         tls: how it is spoken to; None is in the clear.
+        needs_tls: it is not spoken to in the clear where it has no TLS.
     """
 
     places: Sequence[tuple[str, int]]
     database: str
     tls: ssl.SSLContext | None = None
+    needs_tls: bool = True
 
     @classmethod
     def of(cls, database_url: str) -> Upstream:
-        """From a URL, as libpq would read it."""
-        options = conninfo_to_dict(database_url)
+        """From a URL, as libpq would read it: what it does not say is in the environment, or libpq's default."""
+        defaults = {each.keyword.decode(): each.val.decode() for each in Conninfo.get_defaults() if each.val}
+        options = {**defaults, **conninfo_to_dict(database_url)}
+        if options.get("sslrootcert") == "system":
+            options.update(sslmode="verify-full", sslrootcert=None)
         hosts = str(options.get("host") or "").split(",")
         ports = str(options.get("port") or "").split(",")
         # One port is that of all hosts.
         places = [(host or "127.0.0.1", int(port or 5432)) for host, port in zip(hosts, cycle(ports), strict=False)]
         database = str(options.get("dbname") or options.get("user") or "")
-        return cls(places, database, _tls_of(options))
+        return cls(places, database, _tls_of(options), options["sslmode"] != "prefer")
 
     async def connect(self) -> tuple[StreamReader, StreamWriter] | None:
         """A connection before its startup; None where nobody answers."""
@@ -70,19 +76,20 @@ class Upstream:
         _prepare(writer)
         if self.tls is not None:
             writer.write(b"\x00\x00\x00\x08" + wire.SSL_REQUEST.to_bytes(4, "big"))
-            if await reader.readexactly(1) != wire.TLS:
+            if await reader.readexactly(1) == wire.TLS:
+                await writer.start_tls(self.tls, server_hostname=host)
+            elif self.needs_tls:
                 raise ConnectionRefusedError("PostgreSQL does not speak TLS")
-            await writer.start_tls(self.tls, server_hostname=host)
         return reader, writer
 
 
 def _tls_of(options: dict[str, Any]) -> ssl.SSLContext | None:
-    mode = options.get("sslmode")
-    if mode not in ("require", "verify-ca", "verify-full"):
+    mode, root = options["sslmode"], options.get("sslrootcert")
+    if mode in ("disable", "allow"):
         return None
-    context = ssl.create_default_context(cafile=options.get("sslrootcert"))
+    context = ssl.create_default_context(cafile=root)
     context.check_hostname = mode == "verify-full"
-    if mode == "require" and not options.get("sslrootcert"):
+    if mode == "prefer" or (mode == "require" and not root):
         context.verify_mode = ssl.CERT_NONE
     return context
 

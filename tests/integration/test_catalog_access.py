@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -12,6 +13,8 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from deciding import change, create_table
+from gateways import gateway_of
+from gateways import stock_client as writing_client
 from lakes import TYPES, Lake, some
 from psycopg import sql
 from secured_servers import Certificates, SecuredPostgres, make_certificates
@@ -46,6 +49,15 @@ def lake(server: SecuredPostgres, tmp_path: Path) -> Iterator[Lake]:
     lake.append("t", some(1, 2, 3), TYPES)
     yield lake
     lake.close()
+
+
+@pytest.fixture
+def settings(settings: Settings, server: SecuredPostgres) -> Settings:
+    """Of a log whose catalog is here."""
+    name = f"log_{secrets.token_hex(4)}"
+    with psycopg.connect(server.url(), autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return replace(settings, database_url=server.url(name))
 
 
 def login(lake: Lake, server: SecuredPostgres) -> str:
@@ -110,6 +122,20 @@ def test_statement_for_a_stock_client_then_it_has_the_tls_options_and_no_passwor
     assert "sslmode=verify-full" in statement
     assert "sslrootcert=" in statement
     assert password not in statement
+
+
+@pytest.mark.usefixtures("deciding")
+@pytest.mark.parametrize("has_certificate", [False, True])
+def test_stock_client_when_the_gateway_speaks_tls_to_postgres_then_it_writes_by_the_url_that_is_told(
+    settings: Settings, certificates: Certificates, *, has_certificate: bool
+) -> None:
+    if has_certificate:
+        settings = replace(settings, gateway_tls_cert=certificates.certificate, gateway_tls_key=certificates.key)
+    # A URL that says nothing of TLS asks for it where there is some, as libpq does.
+    for number, database_url in enumerate((settings.database_url, settings.database_url.partition("?")[0])):
+        with gateway_of(replace(settings, database_url=database_url)) as url, writing_client(url) as client:
+            client.execute(f"CREATE TABLE t{number} AS SELECT {number} AS id")
+            assert client.execute(f"FROM t{number}").fetchall() == [(number,)]
 
 
 def test_url_when_the_password_is_wrong_then_refused_without_telling_it(lake: Lake) -> None:

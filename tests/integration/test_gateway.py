@@ -168,7 +168,7 @@ def test_stock_clients_when_many_write_at_once_by_tls_then_each_row_is_there_onc
     made = make_certificates(tmp_path / "certificates")
     settings = replace(settings, gateway_tls_cert=made.certificate, gateway_tls_key=made.key)
     with gateway_of(settings) as url:
-        url = f"{url}?sslmode=verify-full&sslrootcert={made.authority}"
+        url = f"{url}&sslmode=verify-full&sslrootcert={made.authority}"
         with stock_client(url) as client:
             client.execute("CREATE TABLE t (id BIGINT)")
 

@@ -88,11 +88,19 @@ def run_gateway(
 def through_gateway(settings: Settings, address: str) -> str:
     """The URL by which clients of DuckDB reach the catalog through a gateway, for the login that writers have.
 
+    What the login's URL says of TLS is about PostgreSQL, so a gateway that speaks in the clear is not asked for it.
+
     address: the gateway's, host:port.
     """
     parts = urlsplit(settings.writer_url or settings.reader_url or catalog_url(settings))
     account, has_account, _ = parts.netloc.rpartition("@")
-    return parts._replace(netloc=f"{account}{has_account}{address}").geturl()
+    options = [option for option in parts.query.split("&") if not option.startswith("channel_binding=")]
+    if settings.gateway_tls_cert is None:
+        options = [option for option in options if not option.startswith("ssl")]
+    else:
+        options.append("channel_binding=disable")
+    query = "&".join(filter(None, options))
+    return parts._replace(netloc=f"{account}{has_account}{address}", query=query).geturl()
 
 
 def running_gateway(settings: Settings) -> str | None:
