@@ -564,9 +564,16 @@ class CatalogRefusedError(CommitLogError):
     def __init__(self, address: str, *, detail: str) -> None:
         self.address = address
         self.detail = detail
+        lacks = (
+            "The login lacks a role: `commitlog acl apply --catalog-reader` lets it read, --catalog-projector run a "
+            "projector. If it has the role, `commitlog init` gives that what it lacks, as the owner of the catalog's tables"
+        )
+        missing = (
+            "`commitlog init` makes what is missing of a catalog, as the owner of its tables; `commitlog doctor` says "
+            "what is"
+        )
         super().__init__(
-            f"PostgreSQL at {address} refuses: {detail}. `commitlog init` makes what is missing of a catalog, as the owner "
-            "of its tables; `commitlog doctor` says what is"
+            f"PostgreSQL at {address} refuses: {detail}. {lacks if detail.startswith('permission denied') else missing}"
         )
 
 

@@ -73,7 +73,7 @@ def test_acl_apply_when_a_login_is_made_a_reader_then_it_reads_and_writes_nothin
 ) -> None:
     reader = login(lake, server)
     name = reader.partition("//")[2].partition(":")[0]
-    with pytest.raises(CommitLogError, match="permission denied"), open_lake(reader):
+    with pytest.raises(CommitLogError, match=r"permission denied.*acl apply --catalog-reader"), open_lake(reader):
         pass
     settings = Settings.load(environment={}, database_url=lake.database_url, home=lake.folder)
     run = CliRunner(env=settings.environment())
