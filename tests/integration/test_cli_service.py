@@ -360,6 +360,7 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
             behind = run(hasty, *command)
             assert behind.returncode == 1, command
             assert "still behind the log" in behind.stderr, command
+            assert "The projector did not move" in behind.stderr, command
         projector.send_signal(signal.SIGCONT)
         assert [each["seq"] for each in run_json(settings, "log")] == [1]
         wait_until(lambda: log_health(settings).is_well, "well again")

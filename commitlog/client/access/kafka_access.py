@@ -98,8 +98,14 @@ class _Connections:
         Raises:
             CatalogBehindError: not in time.
         """
-        before = self.watch.shown
-        shown = self.watch.wait_until(lambda shown: shown.next_offset >= end_offset, timeout_ms / 1000)
+        is_remembered = self.watch.shown is not None
+        seen: list[Shown] = []
+
+        def is_there(shown: Shown) -> bool:
+            seen.append(shown)
+            return shown.next_offset >= end_offset
+
+        shown = self.watch.wait_until(is_there, timeout_ms / 1000)
         if shown is None:
             after = self.watch.shown
             raise CatalogBehindError(
@@ -107,7 +113,8 @@ class _Connections:
                 next_offset=None if after is None else after.next_offset,
                 end_offset=end_offset,
                 waited_ms=timeout_ms,
-                is_moving=after != before,
+                # What was seen long ago is no look of this time.
+                is_moving=len(set(seen[is_remembered:])) > 1,
             )
         return shown
 
