@@ -14,9 +14,10 @@ from uuid import UUID, uuid4
 
 import pytest
 from click.testing import CliRunner, Result
-from live_lakes import DAY_S, LiveLake, live_lake
+from live_lakes import DAY_S, FIRST_FILE, LiveLake, live_lake
 from log_running import Ids, save_checkpoint, write_raw
 from pyarrow import fs
+from pyroaring import FrozenBitMap64
 
 from commitlog.client import CommitLog
 from commitlog.client.files.lake import MARKER, new_name
@@ -40,6 +41,7 @@ from commitlog.ops.maintenance.doctor import examine
 from commitlog.ops.service.serve import prepare
 
 WEEK_MS = 7 * DAY_S * 1000
+SECOND_FILE = FIRST_FILE + 2
 
 
 @pytest.fixture
@@ -204,12 +206,16 @@ def test_clean_when_the_data_path_is_another_logs_or_nobodys_then_removes_nothin
     assert list(removable(lake)) == [str(path)]
 
 
-def test_clean_when_another_log_has_a_folder_within_then_leaves_that_alone(lake: LiveLake) -> None:
+def test_clean_when_another_log_has_a_folder_within_then_leaves_that_alone(lake: LiveLake, ids: Ids) -> None:
     theirs, mine = ours(lake, "theirs/main/t"), ours(lake)
     (lake.folder / "theirs" / MARKER).write_text(json.dumps({"log_id": str(UUID(int=7)), "log": "theirs"}))
     lake.age(theirs, mine, lake.folder / "theirs" / MARKER)
     assert list(removable(lake)) == [str(mine)]
     # It was named here, such as by a link between sites that see the same storage.
+    named = m.DataFile(str(theirs), 10, 1000, path_is_relative=False)
+    answer = lake.log.submit(m.Proposal(ids.next(), "link", 0, (m.Append("main", "t", (named,)),)))
+    assert not answer.committed
+    assert list(removable(lake, include_foreign=True)) == [str(mine)]
     lake.sql(f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (90, '{theirs}', false, now())")
     assert list(removable(lake, include_foreign=True)) == [str(mine)]
 
@@ -308,15 +314,49 @@ def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them
     assert lake.sql("SELECT 1 FROM ducklake_files_scheduled_for_deletion") == []
 
 
-def test_clean_when_the_projector_is_behind_then_keeps_what_the_log_committed(lake: LiveLake) -> None:
+def test_clean_when_the_projector_is_behind_then_keeps_what_the_log_committed(lake: LiveLake, ids: Ids) -> None:
+    base = lake.log.head_snapshot_id()
     lake.pause()
+    in_tables = [ours(lake, f"main/{table}") for table in ("t", "t", "t", "k", "n")]
+    names = [str(path.relative_to(path.parent.parent)) for path in in_tables]
+    appended, deletes, compacted, flushed, of_new = names
+    create = m.CreateTable("main", "n", (m.ColumnSpec("id", "int64"),))
+    for changes in (
+        [m.Append("main", "t", (m.DataFile(appended, 10, 1000),))],
+        [m.Delete("main", "t", delete_files=(m.DeleteFile(SECOND_FILE, deletes, FrozenBitMap64([0]), 1000),))],
+        [m.Compact("main", "t", (FIRST_FILE,), (m.DataFile(compacted, 8, 1000),))],
+        [m.Flush("main", "k", (m.DataFile(flushed, 2, 1000, row_ids=(0, 1)),))],
+        [create, m.Append("main", "n", (m.DataFile(of_new, 10, 1000),))],
+    ):
+        answer = lake.log.submit(m.Proposal(ids.next(), "w", base, tuple(changes)))
+        assert answer.committed, answer.detail
+    lake.age(*in_tables)
+    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+        assert cleaning.removable() == []
+        assert cleaning.kept() == {"committed by the log, and not in the catalog": len(names)}
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_clean_when_an_expired_file_is_appended_again_then_keeps_it(lake: LiveLake, ids: Ids, decided: bool) -> None:
     path = ours(lake)
     with lake.log.transaction() as tx:
         tx.append("main.t", files=[str(path)])
-    lake.age(path)
-    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
-        assert cleaning.removable() == []
-        assert cleaning.kept() == {"committed by the log, and not in the catalog": 1}
+    (whole,) = tx.outcome.assigned.data_file_ids
+    with lake.log.transaction() as tx:
+        tx.delete("main.t", whole_files=[whole])
+    with lake.log.transaction() as tx:
+        tx.expire_snapshots(tx.base_snapshot_id)
+    lake.settle()
+    assert list(removable(lake)) == [str(path)]
+    lake.pause()
+    file = m.DataFile(str(path.relative_to(lake.folder / "main/t")), 10, 1000)
+    again = m.Proposal(ids.next(), "again", lake.log.head_snapshot_id(), (m.Append("main", "t", (file,)),))
+    if decided:
+        assert lake.log.submit(again).committed
+    else:
+        lake.stop_sequencer()
+        enqueue(lake, again)
+    assert removable(lake) == {}
 
 
 @pytest.mark.parametrize(("relative", "trimmed"), [(False, True), (True, False)])
@@ -332,7 +372,8 @@ def test_clean_when_a_refused_files_proposal_waits_again_then_keeps_it(
     lake.stop_sequencer()
     named = str(path.relative_to(lake.folder / "main/t")) if relative else f"file://{path}"
     file = m.DataFile(named, 10, 1000, path_is_relative=relative)
-    proposal = m.Proposal(ids.next(), "later", lake.log.head_snapshot_id(), (m.Append("main", "T", (file,)),))
+    # Of a table that one before it may create, or give this name.
+    proposal = m.Proposal(ids.next(), "later", lake.log.head_snapshot_id(), (m.Append("main", "later", (file,)),))
     enqueue(lake, proposal)
     with Cleaning(lake.settings, older_than_ms=0) as cleaning:
         assert cleaning.removable() == []
@@ -417,6 +458,11 @@ def test_clean_when_a_scheduled_file_is_in_use_again_or_outside_of_the_data_path
     assert removable(lake) == {}
     lake.sql("INSERT INTO ducklake_files_scheduled_for_deletion VALUES (1, 'main/t/lost.parquet', true, '2000-01-01')")
     assert removable(lake) == {}, "by its id it is live"
+    either = lake.write(f"main/t/{new_name()}/a%20b.parquet")
+    shutil.copy(either, either.with_name("a b.parquet"))
+    lake.age(either, either.with_name("a b.parquet"), days=20_000)
+    lake.sql(f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (92, 'file://{either}', false, '2000-01-01')")
+    assert removable(lake) == {}, "nobody knows which of the two it is"
     outside = tmp_path / "outside.parquet"
     outside.touch()
     lake.sql(
