@@ -22,6 +22,8 @@ def keyed(name: str, folder: Path, new: Files, old: Files | None = None, **diffe
     base = found.base
     base.data_path, base.primary_keys = f"{folder}/", {1: ("a",)}
     base.in_no_file = differing.get("in_no_file", {})
+    for row in base.catalog.get("data_file", ()):
+        row["row_id_start"] += differing.get("row_ids_from", 0)
     batch = parse(found.text)
     for rows, files in ((batch.rows.get("data_file", ()), new), (base.catalog.get("data_file", ()), old or {})):
         for at, (values, row_ids) in files.items():
@@ -68,6 +70,8 @@ def test_a_row_that_carries_the_id_of_one_that_goes_is_that_row_changed(tmp_path
     assert told(found) == [({"a": 1}, image(7, "r0"))]
     found = keyed("update", tmp_path, {0: ([3], [3])}, {0: (list(range(10)), None)})
     assert told(found) == [({"a": 3}, image(3, "r0"))]
+    found = keyed("update", tmp_path, {0: ([14], [43])}, {0: (list(range(10)), None)}, row_ids_from=40)
+    assert told(found) == [({"a": 3}, image(14, "r0"))]
 
 
 def test_rows_of_a_flushed_file_are_known_by_the_ids_that_it_carries(tmp_path: Path) -> None:

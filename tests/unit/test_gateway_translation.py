@@ -16,7 +16,7 @@ from commitlog.domain.model.altering import alter
 from commitlog.domain.model.json_values import to_json
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway import base
-from commitlog.gateway.batch import parse
+from commitlog.gateway.batch import Ending, parse
 from commitlog.gateway.translation import Translated, translate
 
 OWN_ROW_ID = 10**18
@@ -95,6 +95,34 @@ def test_positions_that_the_client_itself_gives_count_before_those_of_its_delete
         (change,) = translate(batch, found.base, settings=m.LogSettings(changeset_positions_max=limit)).changes
         assert isinstance(change, m.Delete)
         assert [list(each.rows) for each in change.positions] == as_positions
+
+
+def test_rows_of_a_file_that_goes_as_a_whole_are_not_named_beside_it() -> None:
+    found = commit("delete")
+    batch = parse(found.text)
+    whole = Ending("data_file", ("data_file_id",), frozenset({(0,)}))
+    batch = replace(batch, endings=(*batch.endings, whole), inlined_deletes={1: [(0, 5)]})
+    assert translate(batch, found.base).changes == (m.Delete("main", "t", whole_files=(0,)),)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_files_that_go_from_two_tables_go_from_their_own(tmp_path: Path, keyed: bool) -> None:
+    found = commit("truncate")
+    base, batch = found.base, parse(found.text)
+    for name in ("table", "column"):
+        rows = [{**row, "table_id": 2} for row in base.catalog[name]]
+        base.catalog[name] += [{**row, "table_name": "u", "path": "u/"} if name == "table" else row for row in rows]
+    (file,) = base.catalog["data_file"]
+    base.catalog["data_file"].append({**file, "data_file_id": 7, "table_id": 2, "row_id_start": 40})
+    batch = replace(batch, endings=(Ending("data_file", ("data_file_id",), frozenset({(0,), (7,)})),))
+    base.data_path, base.primary_keys = f"{tmp_path}/", {1: ("a",)} if keyed else {}
+    for table, values in (("t", range(10)), ("u", range(40, 50))):
+        write_file(tmp_path / "main" / table / file["path"], values)
+    of_t = (
+        [m.DeleteRow("main", "t", {"a": key}) for key in range(10)] if keyed else [m.Delete("main", "t", (), (), (0,))]
+    )
+    changes = translate(batch, base, lambda wanted: wanted).changes
+    assert sorted(map(repr, changes)) == sorted(map(repr, [*of_t, m.Delete("main", "u", (), (), (7,))]))
 
 
 def test_a_delete_file_that_names_the_clients_snapshots_is_written_anew(tmp_path: Path) -> None:
