@@ -66,15 +66,16 @@ def run(settings: Settings, *arguments: str, code: int = 0) -> Result:
     return ran
 
 
-def decide(settings: Settings, count: int, *, base: int | None = None) -> list[m.Receipt]:
-    """Some commits by a sequencer of their own, also in the catalog."""
+def decide(settings: Settings, count: int, *, base: int | None = None, is_projected: bool = True) -> list[m.Receipt]:
+    """Some commits by a sequencer of their own, also in the catalog unless that is left behind."""
     ids, answers = Ids(seed_of(f"retention {count}")), []
     with serving(settings) as sequencer, Publisher(settings) as publisher:
         for _ in range(count):
             head = sequencer.status.head_snapshot_id
             change = create_table() if head == 0 else append(f"{ids.next().hex()}.parquet")
             answers.append(publisher.publish(proposal(ids, head if base is None else base, change)).wait(30))
-    project(settings)
+    if is_projected:
+        project(settings)
     return answers
 
 
@@ -130,9 +131,11 @@ def trimmed(small: Settings, archive: Path) -> Iterator[Settings]:
 
 def test_trim_when_a_part_needs_more_then_it_is_not_trimmed_and_named(small: Settings, archive: Path) -> None:
     prepare(small)
-    decide(small, 14)
+    decide(small, 14, is_projected=False)
     assert trim(small, archive)["held_by"] == {"who": "the newest checkpoint", "seq": -1}
     save_checkpoint(small)
+    assert trim(small, archive)["held_by"] == {"who": "the catalog", "seq": 0}
+    project(small)
     with CommitLog.connect(settings=small) as log, log.subscribe(0, follow=False, group="slow") as slow:
         for _ in range(6):
             next(slow)
