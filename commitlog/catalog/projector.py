@@ -43,6 +43,8 @@ RETRY_S_MIN = 0.05
 RETRY_S_MAX = 2.0
 SAID_EVERY_S = 60.0
 MILEPOST_EVERY = 1_000
+MILEPOST_BYTES = 64 * 1024
+"""An outcome of so many bytes is a milepost, too: who looks for one near it would read and decode megabytes of it."""
 AHEAD_BYTES_MAX = 16 * 1024 * 1024
 SMALL_RECORDS = 64
 SMALL_BYTES = 64 * 1024
@@ -394,7 +396,9 @@ def _move(position: LogPosition, next_offset: int) -> Move:
 
 
 def _mileposts(records: Sequence[ResultRecord]) -> list[Milepost]:
-    return [_milepost(record) for record in records[-records[0].seq % MILEPOST_EVERY :: MILEPOST_EVERY]]
+    return [
+        _milepost(record) for record in records if record.seq % MILEPOST_EVERY == 0 or len(record.raw) >= MILEPOST_BYTES
+    ]
 
 
 def _milepost(record: ResultRecord) -> Milepost:

@@ -287,17 +287,9 @@ def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log:
         lookup.close()
 
 
-def test_lookup_of_the_end_when_an_old_outcome_was_looked_up_then_does_not_read_what_lies_between(
-    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # In small, what a long log is: places to begin at, many of them between an old outcome and the end.
-    monkeypatch.setattr(projector, "MILEPOST_EVERY", 10)
-    monkeypatch.setattr(results_lookup, "NEAR_OUTCOMES", 20)
-    ids = Ids(8)
-    with serving(made):
-        sent = len(list(log.publish_many([proposal(ids, 0, create_table(f"t{number}")) for number in range(200)])))
-    project(made)
-    read = []
+def seqs_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What look-ups read from now on."""
+    read: list[int] = []
     found_of = results_lookup._found
 
     def counted(record: ResultRecord, reader: ResultsReader) -> FoundOutcome:
@@ -305,6 +297,38 @@ def test_lookup_of_the_end_when_an_old_outcome_was_looked_up_then_does_not_read_
         return found_of(record, reader)
 
     monkeypatch.setattr(results_lookup, "_found", counted)
+    return read
+
+
+def test_lookup_when_outcomes_are_large_then_none_but_the_one_that_is_looked_for_is_read(
+    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids, large = Ids(9), "x" * 70_000
+    with serving(made):
+        of_each = [proposal(ids, 0, create_table(f"t{number}")).replace(message=large) for number in range(30)]
+        assert len(list(log.publish_many(of_each))) == 30
+    project(made)
+    read = seqs_read(monkeypatch)
+    with closing(Catalog(made.database_url)) as catalog, closing(ResultsLookup(made, catalog)) as lookup:
+        for seq in (2, 20, 21, 7):
+            assert (found := lookup.by_seq(seq)) is not None
+            assert found.seq == seq
+        assert lookup.by_snapshot(12) is not None
+        last = lookup.last()
+        assert last is not None
+        assert (last.seq, read) == (30, [2, 20, 21, 7, 12, 30])
+
+
+def test_lookup_of_the_end_when_an_old_outcome_was_looked_up_then_does_not_read_what_lies_between(
+    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In small, what a long log is: places to begin at, many of them between an old outcome and the end.
+    monkeypatch.setattr(projector, "MILEPOST_EVERY", 10)
+    ids = Ids(8)
+    with serving(made):
+        sent = len(list(log.publish_many([proposal(ids, 0, create_table(f"t{number}")) for number in range(200)])))
+    project(made)
+    read = seqs_read(monkeypatch)
     with closing(Catalog(made.database_url)) as catalog, closing(ResultsLookup(made, catalog)) as lookup:
         assert lookup.by_seq(5) is not None
         read.clear()

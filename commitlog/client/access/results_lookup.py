@@ -2,7 +2,7 @@
 
 Only records that `Chain` has accepted are outcomes, and no record in the middle of the topic tells by itself whether it was. So
 a look-up begins at a place that is known, a milepost of the catalog or the end of an earlier look-up, and reads on from there
-like every other reader. Below what the catalog has applied these are a thousand outcomes at most.
+like every other reader. Below what the catalog has applied these are a thousand outcomes at most, none of them large.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
 from commitlog.log.trims import last_trim, position_of
 
 SILENT_S_MAX = 10.0
-NEAR_OUTCOMES = 2_000
-"""So far an open reader is read on rather than another one opened."""
 
 
 class FoundOutcome(NamedTuple):
@@ -62,9 +60,10 @@ class ResultsLookup:
     def by_seq(self, seq: int) -> FoundOutcome | None:
         """The outcome with that seq, 0 for the genesis; None when the log does not reach so far."""
         with self._lock:
-            at = self._at()
-            if at is None or not at.seq < seq <= at.seq + NEAR_OUTCOMES:
-                self._begin_at(self._milepost(before_seq=seq), lies_behind=lambda trim: trim.seq < seq)
+            at, before = self._at(), self._milepost(before_seq=seq)
+            # An open reader is read on, unless a place to begin at lies between.
+            if at is None or at.seq >= seq or (before is not None and before.seq > at.seq):
+                self._begin_at(before, lies_behind=lambda trim: trim.seq < seq)
             return self._first(lambda found: found.seq >= seq)
 
     def by_proposal(self, proposal_id: ProposalId, *, after: LogPosition | None) -> FoundOutcome | None:
@@ -92,7 +91,7 @@ class ResultsLookup:
         with self._lock:
             if self._last is None:
                 self._begin_at(self._milepost(), lies_behind=lambda trim: True)
-            elif self._is_far_from_end():
+            elif self._is_behind():
                 self._skip_to(self._milepost())
             deque(self._to_end(), maxlen=0)
             at = self._at()
@@ -110,10 +109,10 @@ class ResultsLookup:
     def _first(self, is_it: Callable[[FoundOutcome], bool]) -> FoundOutcome | None:
         return next((found for found in self._to_end() if is_it(found)), None)
 
-    def _is_far_from_end(self) -> bool:
-        """Whether much lies between the reader and the log's end, as after a look-up of what is old."""
+    def _is_behind(self) -> bool:
+        """Whether something lies between the reader and the log's end."""
         try:
-            return self._reader is not None and self._reader.lag() > NEAR_OUTCOMES
+            return self._reader is not None and self._reader.lag() > 0
         except CommitLogError:
             self._begin_anew()
             raise
