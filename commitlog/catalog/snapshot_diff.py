@@ -16,15 +16,16 @@ _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR en
 
 _SCHEMAS = sql.SQL("SELECT schema_id, schema_name FROM ducklake_schema WHERE " + _LIVE)
 _VIEWS = sql.SQL("SELECT view_id, schema_id, view_name, dialect, sql FROM ducklake_view WHERE " + _LIVE)
+_AMONG: LiteralString = "table_id = ANY(%(among)s) AND " + _LIVE
 _COLUMNS = sql.SQL(
     "SELECT table_id, column_id, column_name, column_type, nulls_allowed FROM ducklake_column "
-    "WHERE parent_column IS NULL AND " + _LIVE
+    "WHERE parent_column IS NULL AND " + _AMONG
 )
-_FILES = sql.SQL("SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _LIVE)
+_FILES = sql.SQL("SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _AMONG)
 _DELETED = sql.SQL(
-    "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _LIVE + " GROUP BY 1"
+    "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _AMONG + " GROUP BY 1"
 )
-_TABLES = sql.SQL("SELECT table_id, schema_id, table_name FROM ducklake_table WHERE " + _LIVE)
+_TABLES = sql.SQL("SELECT table_id, schema_id, table_name FROM ducklake_table WHERE " + _AMONG)
 
 # A name that holds such a text brings a table too many, which is the same at both.
 _TOUCHED = sql.SQL("""
@@ -188,8 +189,8 @@ def _views(conn: Connection, at: int) -> dict[int, View]:
 
 
 def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]:
-    """The tables at a snapshot; what is not in files is counted of some, since each table has SQL tables of its own for it."""
-    schemas, here = _schemas(conn, at), {"at": at}
+    """Some tables at a snapshot: all that are the same at both need not be looked at, of a lake with many files."""
+    schemas, here = _schemas(conn, at), {"at": at, "among": list(among)}
     columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
     for table, column, *described in conn.execute(_COLUMNS, here):
         columns.setdefault(table, {})[column] = (described[0], described[1], described[2])

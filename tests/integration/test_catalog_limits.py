@@ -15,13 +15,13 @@ from lakes import Lake
 from projecting import Projecting, records_of
 from psycopg import sql
 
-from commitlog.catalog import outside_files, together
+from commitlog.catalog import outside_files, snapshot_diff, together
 from commitlog.catalog.census import census
 from commitlog.catalog.projecting import expiry
 from commitlog.catalog.projector import LOSSES_MAX, Session
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.shares import LOCKS_MAX
-from commitlog.catalog.snapshot_diff import TableDifference, differences
+from commitlog.catalog.snapshot_diff import Shape, TableDifference, compared, differences
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.writing import ROWS_WAITING_MAX
 from commitlog.domain.model import Effect, Outcome
@@ -273,7 +273,7 @@ def test_rows_in_no_file_when_their_table_was_altered_often_then_only_what_holds
     lake.close()
 
 
-def test_diff_when_tables_are_many_then_rows_outside_of_files_are_counted_of_those_that_changed(
+def test_diff_when_tables_are_many_then_only_those_that_changed_are_looked_at(
     database_url: str, lake_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake(database_url, lake_dir)
@@ -291,7 +291,14 @@ def test_diff_when_tables_are_many_then_rows_outside_of_files_are_counted_of_tho
         looks.extend(given)
         return together.looked_at(conn, given)
 
+    named: list[set[str]] = []
+
+    def noted(*shapes: Shape) -> Any:
+        named.extend({table.named.name for table in shape.tables.values()} for shape in shapes)
+        return compared(*shapes)
+
     monkeypatch.setattr(outside_files, "looked_at", counted)
+    monkeypatch.setattr(snapshot_diff, "compared", noted)
     with closing(Catalog(database_url)) as catalog:
         found = [each for each in differences(catalog, before, lake.log.head) if isinstance(each, TableDifference)]
     assert [((each.after or each.before).name, each.rows_before, each.rows_after) for each in found] == [
@@ -300,6 +307,7 @@ def test_diff_when_tables_are_many_then_rows_outside_of_files_are_counted_of_tho
         ("m9", 1, 1),
         ("t", 10, 8),
     ]
+    assert named == [{"k7", "k8", "k9", "t"}, {"k7", "m9", "t"}]
     # Of each of the four, which of them may have rows beside files, and of the one with deletes by position, at both snapshots.
     assert len(looks) <= 2 * 5
     lake.close()
