@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -34,6 +34,8 @@ from commitlog.observing.headers import traceparent_in
 
 END_TIMEOUT_S = 60.0
 READ_RECORDS_MAX = 5_000
+READ_BYTES_MAX = 4 * 1024 * 1024
+"""So much is decoded at once, and one outcome more: one with thousands of changes takes twenty times the room of its bytes."""
 POLL_TIMEOUT_S = 0.2
 
 FOREIGN_NAMED = 10
@@ -118,6 +120,7 @@ class ResultsReader:
         self._takeovers: tuple[bytes, ...] = ()
         self.foreign: list[int] = []
         self._failure: LogIntegrityError | RulesVersionError | None = None
+        self._unread: deque[Message] = deque()
         self._reader = TopicReader(settings, self._topic, fetch_wait_max_ms=FETCH_WAIT_MS)
         try:
             self._start(after)
@@ -148,8 +151,8 @@ class ResultsReader:
         return self._chain.skipped
 
     def read(self, *, records_max: int = READ_RECORDS_MAX, timeout_s: float = POLL_TIMEOUT_S) -> list[ResultRecord]:
-        """The next records, as many as come within the timeout; none at the end of the log, or when those that came are
-        nothing that anybody is given (then `next_offset` has moved).
+        """The next records, as many as come within the timeout, of large ones some; none at the end of the log, or when those
+        that came are nothing that anybody is given (then `next_offset` has moved).
 
         Raises:
             LogIntegrityError: a record does not fit; those before it have been given out.
@@ -159,11 +162,11 @@ class ResultsReader:
             raise self._failure
         accepted: list[ResultRecord] = []
         try:
-            for message in self._reader.read(records_max, timeout_s):
+            for message in self._some(records_max, timeout_s):
                 record = self._taken(message)
                 if record is not None:
                     accepted.append(record)
-            if self._reader.ends.get(0, 0) > self.next_offset:
+            if not self._unread and self._reader.ends.get(0, 0) > self.next_offset:
                 # All before the end was given out, and nothing came for these offsets.
                 self._chain.check_offset(self._reader.ends[0])
         except (LogIntegrityError, RulesVersionError) as error:
@@ -171,6 +174,18 @@ class ResultsReader:
             if not accepted:
                 raise self._failure from None
         return accepted
+
+    def _some(self, records_max: int, timeout_s: float) -> list[Message]:
+        """The next messages; those that are too many for now are kept."""
+        if not self._unread:
+            self._unread.extend(self._reader.read(records_max, timeout_s))
+        some: list[Message] = []
+        size_bytes = 0
+        while self._unread and len(some) < records_max and size_bytes < READ_BYTES_MAX:
+            message = self._unread.popleft()
+            size_bytes += len(message.value() or b"")
+            some.append(message)
+        return some
 
     def _told_apart(self, error: LogIntegrityError | RulesVersionError) -> LogIntegrityError | RulesVersionError:
         """Who is overtaken by a trim while reading is told of that, and of no loss."""

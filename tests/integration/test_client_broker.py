@@ -43,7 +43,7 @@ from commitlog.errors import (
 )
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
-from commitlog.log.results import ResultRecord, ResultsReader
+from commitlog.log.results import READ_BYTES_MAX, ResultRecord, ResultsReader
 
 PATIENCE_S = 60.0
 
@@ -285,6 +285,23 @@ def test_lookup_when_the_log_is_long_then_finds_every_place(made: Settings, log:
         assert lookup.by_seq(0) is not None
     finally:
         lookup.close()
+
+
+def test_results_when_they_are_large_then_some_are_decoded_at_once(made: Settings, log: CommitLog) -> None:
+    ids, chance = Ids(10), random.Random(10)
+    with serving(made):
+        of_each = [
+            proposal(ids, 0, create_table(f"t{number}")).replace(message=chance.randbytes(200_000).hex())
+            for number in range(30)
+        ]
+        assert len(list(log.publish_many(of_each))) == 30
+    with ResultsReader(made) as reader:
+        assert next(filter(None, reader.read_to_end(records_max=1)))[0].seq == 0
+        # Much is fetched meanwhile.
+        expected = all_records(made)
+        found = list(reader.read_to_end())
+    assert [record for records in found for record in records] == expected[1:]
+    assert max(sum(len(record.raw) for record in records) for records in found) < READ_BYTES_MAX + 500_000
 
 
 def seqs_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
