@@ -127,7 +127,6 @@ def _first(layers: list[Layer], name: str) -> object:
 
 def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) -> dict[str, object]:
     """What a setting is that nobody gives."""
-    caches = Path(environment["XDG_CACHE_HOME"]) if environment.get("XDG_CACHE_HOME") else Path.home() / ".cache"
     log = str(_first(layers, "log") or DEFAULT_LOG).strip()
     return {
         "log": DEFAULT_LOG,
@@ -159,12 +158,22 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "gateway_tls_key": None,
         "metrics_host": "127.0.0.1",
         "metrics_port": 9464,
-        "cache_dir": str(caches / "commitlog"),
+        "cache_dir": str(_caches(home, environment) / "commitlog"),
         "java_home": environment.get("JAVA_HOME") or None,
         "maven_url": None,
         "links_from": None,
         "registry_url": None,
     }
+
+
+def _caches(home: Path, environment: Mapping[str, str]) -> Path:
+    if environment.get("XDG_CACHE_HOME"):
+        return Path(environment["XDG_CACHE_HOME"])
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        # A user that has no name here, as in some containers.
+        return home / "cache"
 
 
 def default_values() -> Mapping[str, object]:

@@ -82,7 +82,13 @@ def path_of(value: object, where: str) -> Path:
     """A path, made absolute so that every process means the same one."""
     if isinstance(value, Path):
         value = str(value)
-    return Path(_text(value, where)).expanduser().absolute()
+    path = Path(_text(value, where))
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ConfigurationError(
+            f"{where} is {path}: there is no home of {path.parts[0]} here; write the path from / on"
+        ) from None
 
 
 def _place(value: object, where: str) -> str:

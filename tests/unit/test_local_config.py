@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import pwd
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,23 @@ def test_load_when_home_is_set_then_reads_that_home(tmp_path: Path) -> None:
     settings = Settings.load(environment={"COMMITLOG_HOME": str(tmp_path / "other")})
     assert settings.checkpoint_dir == tmp_path / "other" / "checkpoints"
     assert "127.0.0.1" in settings.database_url
+
+
+def test_load_when_the_user_has_no_home_then_caches_are_below_that_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    settings = Settings.load(environment={"COMMITLOG_HOME": str(tmp_path / "other")})
+    assert settings.cache_dir == tmp_path / "other" / "cache" / "commitlog"
+    assert Settings.load(environment={"XDG_CACHE_HOME": "/var/cache"}).cache_dir == Path("/var/cache/commitlog")
+
+
+@pytest.mark.parametrize("name", ["home", "data_path"])
+def test_load_when_a_path_is_below_the_home_of_nobody_then_says_so(name: str) -> None:
+    told = f"{name.upper()} is ~no-such-user/lake: there is no home of ~no-such-user here"
+    with pytest.raises(ConfigurationError, match=told):
+        Settings.load(environment={f"COMMITLOG_{name.upper()}": "~no-such-user/lake"})
 
 
 def test_load_when_kafka_options_come_from_several_sources_then_merges_them(tmp_path: Path) -> None:
