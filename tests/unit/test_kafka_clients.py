@@ -83,7 +83,7 @@ if child == 0:
     know_brokers(101)
     os._exit(0)
 status = os.waitpid(child, 0)[1]
-print(status)
+print(status, flush=True)
 os._exit(0)
 """
 
