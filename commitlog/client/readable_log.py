@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import chain
 from numbers import Real
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from uuid import UUID
 
 from commitlog.client.access.contents import Contents
@@ -66,6 +66,12 @@ class ReadableLog:
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """A process that is not made by fork would get it, or what holds it, in pickled form."""
+        raise InvalidRequestError(
+            "a log's connections cannot be given to another process: connect there, CommitLog.connect()"
+        )
 
     def close(self) -> None:
         """Let go of connections; what is closed already stays closed."""

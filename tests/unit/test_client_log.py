@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -310,6 +311,13 @@ def test_log_when_forked_while_a_thread_waits_for_an_answer_then_the_child_commi
         answered.set()
         assert first.result()
     assert status == 0
+
+
+def test_log_when_given_to_a_process_that_is_not_forked_then_says_what_to_do(log: InMemoryCommitLog) -> None:
+    for held in (log, log.table("t")):
+        process = multiprocessing.get_context("spawn").Process(target=print, args=(held,))
+        with pytest.raises(InvalidRequestError, match=r"to another process: connect there, CommitLog.connect\(\)"):
+            process.start()
 
 
 def test_new_proposal_id_when_forked_while_a_thread_makes_one_then_the_child_makes_others() -> None:
