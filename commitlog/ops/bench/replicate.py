@@ -205,11 +205,11 @@ class _Sites:
     def link(self) -> Iterator[subprocess.Popen[bytes]]:
         """The link as a process; it is killed in the end, if it was not before."""
         source, target = SITES
-        command = (*COMMITLOG, "replicate", "--from", source, "--to", target, "--config", str(self._profiles))
         own = self.settings[source]
+        marked = ("env", *(f"{name}={value}" for name, value in mark_of(own.home).items()))
+        command = (*marked, *COMMITLOG, "replicate", "--from", source, "--to", target, "--config", str(self._profiles))
         with (own.home / "link.log").open("ab") as output:
-            environment = {**os.environ, **mark_of(own.home)}
-            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             yield process
         finally:
