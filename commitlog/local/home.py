@@ -38,6 +38,7 @@ REVIVE_DELAY_S_MIN = 1.0
 SETTLE_TIMEOUT_S = 10.0
 REVIVE_DELAY_S_MAX = 30.0
 SAID_EVERY_S = 60.0
+_TOLD = {"log", "bootstrap_servers", "database_url", "data_path"}
 
 
 class EmbeddedHome:
@@ -236,12 +237,12 @@ def write_run_file(settings: Settings, facts: Mapping[str, object]) -> None:
 
 
 def read_run_file(home: Path) -> dict[str, object]:
-    """What `write_run_file` told last; empty when there is nothing."""
+    """What `write_run_file` told last; empty when there is nothing, or only a part of it."""
     try:
         told = json.loads((home / RUN_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return told if isinstance(told, dict) and told.keys() >= _TOLD else {}
 
 
 def runner_pid(home: Path) -> int | None:

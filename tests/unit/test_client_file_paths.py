@@ -12,8 +12,10 @@ from pyroaring import FrozenBitMap64
 from commitlog.client.files.lake import is_named_by_us
 from commitlog.domain import model as m
 from commitlog.errors import DataFileError, OutcomeUnknownError
+from commitlog.ops.maintenance.storage import list_files, stored_file
 from commitlog.testing import InMemoryCommitLog
 
+NOWHERE = "gopher://lake/data"
 FILE = m.DataFile("a.parquet", record_count=10, file_size_bytes=100)
 
 
@@ -29,6 +31,17 @@ def write(path: str | Path, *ids: int) -> str:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path)
     return str(path)
+
+
+def test_files_when_there_is_no_store_of_their_scheme_then_says_which_there_are(log: InMemoryCommitLog) -> None:
+    told = r"gopher://lake/data.* cannot be reached .*gopher.*: the URL of an object store begins with s3://"
+    with pytest.raises(OSError, match=told):
+        list_files(NOWHERE)
+    assert stored_file(f"{NOWHERE}/a.parquet") is None
+    with InMemoryCommitLog(data_path=NOWHERE) as nowhere, pytest.raises(OSError, match=told):
+        nowhere.append("t", pa.table({"id": [1]}), create=True)
+    with pytest.raises(DataFileError, match=told):
+        log.append("main.t", [f"{NOWHERE}/a.parquet"])
 
 
 def test_append_when_a_file_is_to_stay_elsewhere_then_says_where_to_write_it(

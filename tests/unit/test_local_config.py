@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.config import Settings, without_password
+from commitlog.config import RUN_FILE, Settings, without_password
 from commitlog.errors import ConfigurationError
-from commitlog.ops.service.runtime import RuntimeStatus
+from commitlog.ops.service.runtime import RuntimeStatus, status
 
 
 @pytest.fixture(autouse=True)
@@ -298,6 +298,11 @@ def test_load_when_a_database_url_has_letters_that_must_be_written_otherwise_the
 @pytest.mark.parametrize("url", ["h1:1,h2:2/db", "[::1]:5432/db", "/db", "me:h%40sh@h:5432/db?sslmode=require", "h"])
 def test_load_when_libpq_understands_a_database_url_then_takes_it(url: str) -> None:
     assert Settings.load(environment={}, database_url=f"postgresql://{url}").database_url.endswith(url)
+
+
+def test_status_when_only_a_part_of_the_run_is_told_then_nothing_runs(tmp_path: Path) -> None:
+    (tmp_path / RUN_FILE).write_text('{"log": "main"}', encoding="utf-8")
+    assert status(Settings.load(environment={}, home=tmp_path)) == RuntimeStatus(tmp_path, None)
 
 
 def test_status_as_json_then_its_password_is_masked(tmp_path: Path) -> None:

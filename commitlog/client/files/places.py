@@ -35,14 +35,22 @@ def _is_normal(path: str) -> bool:
 
 
 def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URL, and the path in it, where every letter stands for itself: ``%`` and ``[`` too."""
+    """The file system of a path or URL, and the path in it, where every letter stands for itself: ``%`` and ``[`` too.
+
+    Raises:
+        OSError: there is none of the URL's scheme, or it cannot be reached.
+    """
     scheme, separator, rest = place.partition("://")
     if not separator:
         return _local_files(), place
-    from pyarrow import fs
+    from pyarrow import ArrowInvalid, fs
 
     host, _, path = rest.partition("/")
-    filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+    try:
+        filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+    except ArrowInvalid as error:
+        hint = "the URL of an object store begins with s3://, gs:// or abfss:// here"
+        raise OSError(f"{place} cannot be reached ({error}): {hint}") from None
     return filesystem, f"{root.rstrip('/')}/{path}"
 
 

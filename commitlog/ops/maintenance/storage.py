@@ -14,7 +14,6 @@ from functools import lru_cache
 from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
 from pyarrow import fs
 
 from commitlog.client.files.places import filesystem_of
@@ -132,7 +131,7 @@ def stored_file(path: str) -> StoredFile | None:
     """A file as the storage has it now; None when it is not there, or not to be seen from here."""
     try:
         filesystem, inner = _opened(path)
-    except pa.ArrowInvalid:
+    except OSError:
         return None
     found = filesystem.get_file_info(inner)
     return StoredFile.of(found) if found.type is fs.FileType.File else None
