@@ -147,12 +147,13 @@ class MadeAt(NamedTuple):
 
 
 class Last(NamedTuple):
-    """The last snapshot of a source that a link brought; the proposal by which the target took it over, None if that was
-    trimmed, or told when the target joined."""
+    """The last snapshot of a source that a link brought; the id of the proposal by which the target took it over, and that
+    itself, None if it was trimmed, or told when the target joined."""
 
     source: str
     target: str
     snapshot_id: int
+    proposal_id: bytes
     proposal: m.Proposal | None
 
     @classmethod
@@ -165,11 +166,13 @@ class Last(NamedTuple):
             if seq is None:
                 return None
             last = LastBrought(next_tick - 1, seq)
+        [entry] = target.history(1, before=last.seq + 1)
+        assert entry.proposal_id is not None
         outcome = outcome_if_kept(target, last.seq)
         proposal = None if outcome is None else outcome.proposal
         if proposal is not None and proposal.writer_id == JOIN:
             proposal = None  # Of what the source said it tells what was left.
-        return cls(source, target_node, last.snapshot_id, proposal)
+        return cls(source, target_node, last.snapshot_id, entry.proposal_id.bytes, proposal)
 
     def taken_again(self, source: CommitLog, node: Node, next_tick: int) -> tuple[Source, MadeAt]:
         """What forwards the source's outcomes after the snapshot, and where that was made.
@@ -177,9 +180,7 @@ class Last(NamedTuple):
         Raises:
             SiteWentBackError: the source does not hold it, or holds another one under its number.
         """
-        at = self._made_at(source)
-        if at is None:
-            raise SiteWentBackError(self.source, self.target, self.snapshot_id)
+        at = self.made_at(source)
         outcome = outcome_if_kept(source, at.seq)
         if outcome is None or self.proposal is None or self.proposal.changes == HAS_ALL:
             definitions = _definitions(source, self.snapshot_id, at.seq)
@@ -187,20 +188,21 @@ class Last(NamedTuple):
         definitions = _definitions(source, self.snapshot_id - 1, at.seq - 1)
         forwarding = Source(node, source.access.digest(at.seq), definitions, next_tick)
         again = forwarding.take(outcome)
-        # Of files with as many rows between the same bounds the changes alone say the same.
-        if (
-            again is None
-            or not may_bring(self.proposal.proposal_id, again.proposal.proposal_id)
-            or not same_but_for_files(again.changes, self.proposal.changes)
-        ):
+        if again is None or not same_but_for_files(again.changes, self.proposal.changes):
             raise SiteWentBackError(self.source, self.target, self.snapshot_id)
         return forwarding, at
 
-    def _made_at(self, source: CommitLog) -> MadeAt | None:
-        if source.wait_for_snapshot() < self.snapshot_id:
-            return None
-        [entry] = source.history(1, snapshot=self.snapshot_id)
-        return MadeAt(entry.seq, int(entry.decided_at.timestamp() * 1000))
+    def made_at(self, source: CommitLog) -> MadeAt:
+        """Where the source has made the snapshot; which one that is its catalog says, also of what was archived.
+
+        Raises:
+            SiteWentBackError: the source does not hold it, or holds one of another proposal under its number.
+        """
+        if source.wait_for_snapshot() >= self.snapshot_id:
+            [entry] = source.history(1, snapshot=self.snapshot_id)
+            if entry.proposal_id is not None and may_bring(self.proposal_id, entry.proposal_id.bytes):
+                return MadeAt(entry.seq, int(entry.decided_at.timestamp() * 1000))
+        raise SiteWentBackError(self.source, self.target, self.snapshot_id)
 
 
 class Passed(NamedTuple):

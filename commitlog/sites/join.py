@@ -34,7 +34,7 @@ from commitlog.sites.beginning import (
 )
 from commitlog.sites.joining import JOIN, NAMED_BY, Said, replicated_tables, told_to_joiner
 from commitlog.sites.kept import maker_of
-from commitlog.sites.proposing import in_runs, propose_ahead, propose_alone
+from commitlog.sites.proposing import id_for, in_runs, propose_ahead, propose_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +69,7 @@ class Join:
             )
         self.progress = begun or JoinProgress(self._node.name, new.name, source.wait_for_snapshot())
         self._named_by: dict[tuple[str, str], tuple[str, int] | None] = {}
+        self._told_of = b""
         self._epochs = {JOIN: open_writer(target, JOIN)}
 
     def run(self, *, told: Callable[[JoinProgress], None] = lambda _: None) -> JoinProgress:
@@ -82,6 +83,8 @@ class Join:
             OutcomeUnknownError: no answer in time; begun again, a join goes on where it was.
         """
         [at] = self._source.history(1, snapshot=self.progress.snapshot_id)
+        assert at.proposal_id is not None
+        self._told_of = at.proposal_id.bytes
         state = self._source.access.state_before(at.seq + 1)
         for table in replicated_tables(state):
             named_at = max(table.created_at, table.last_of((m.ChangeKind.RENAME_TABLE,)))
@@ -195,7 +198,8 @@ class Join:
     ) -> m.Proposal:
         writer_seq, (replicated, changes) = each
         return m.Proposal(
-            proposal_id=uuid4().bytes,
+            # Where the link goes on: it looks whether that is still what the source has there.
+            proposal_id=uuid4().bytes if writer_id == JOIN else id_for(self._told_of),
             writer_id=writer_id,
             writer_epoch=self._epochs[writer_id],
             writer_seq=writer_seq,

@@ -23,6 +23,7 @@ from commitlog.errors import (
     ProposalRejectedError,
     ResultsTrimmedError,
     SiteAwayTooLongError,
+    SiteWentBackError,
     TableNotBroughtError,
 )
 from commitlog.sites import displaced, link
@@ -589,6 +590,27 @@ def test_link_when_what_it_brought_was_archived_on_both_sides_then_goes_on_after
     change(a, row(1, "later"))
     assert Link(a, b).run(follow=False).brought == 1
     assert rows(b) == [row(1, "later")]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("archived", ["at the source", "at the target", "nowhere"])
+def test_link_when_the_source_was_restored_then_is_refused_whatever_was_archived_or_told(
+    a: InMemoryCommitLog, archived: str, joined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored = site("a", 1)
+    with restored.transaction() as tx:
+        tx.create_table("main.k", KEYED, primary_key=["id"], unique=[["w"]])
+    put(a, row(1, "lost"))
+    late = site("late", 2)
+    Join(a, late).run() if joined else Link(a, late).run(follow=False)
+    put(restored, row(2, "since"))
+    put(restored, row(3, "since"))
+    if archived != "nowhere":
+        log = restored if archived == "at the source" else late
+        Trimmed(log, log.last_seq() - 1 if log is restored else log.last_seq(), monkeypatch)
+    with pytest.raises(SiteWentBackError, match="snapshot 3 of a is not what it was"):
+        Link(restored, late).run(follow=False)
+    assert rows(late) == [row(1, "lost")]
 
 
 def test_link_when_what_was_archived_had_nothing_to_bring_then_goes_on_after_it(
