@@ -72,7 +72,7 @@ class Link:
     Raises:
         ConfigurationError: one of them is no node, both are the same one, or the target joins and was not told everything.
         HistoryUnavailableError: the source's log is too long to be replayed here.
-        SiteWentBackError: the source's log is older than it was.
+        SiteWentBackError: one of the two logs is older than it was.
     """
 
     def __init__(self, source: CommitLog, target: CommitLog) -> None:
@@ -90,6 +90,11 @@ class Link:
         self._base = target.wait_for_snapshot()
         next_tick = self._known.get(source_node.name, 0)
         last = Last.of(target, self._target_node.name, source_node.name, next_tick)
+        known_there = next_ticks(source).get(self._target_node.name, 0)
+        theirs = Last.of(source, source_node.name, self._target_node.name, known_there)
+        if theirs is not None:
+            # What the source knew of a target that went back would be newer than what that has written since.
+            theirs.made_at(target)
         if last is None:
             self._forwarding = Source(source_node, {}, (), 0)
         else:

@@ -58,6 +58,15 @@ def rows(log: InMemoryCommitLog) -> dict[str, Any]:
     return {key: version.image and version.image["v"] for key, version in table.rows.live.items()}
 
 
+def as_it_was(log: InMemoryCommitLog, seq: int) -> InMemoryCommitLog:
+    """Another log of the same site, which holds what it had decided up to an outcome."""
+    restored = InMemoryCommitLog()
+    for outcome in log.outcomes[:seq]:
+        assert outcome.proposal is not None
+        restored.submit(outcome.proposal.replace(proposal_id=new_proposal_id()))
+    return restored
+
+
 def last_changes(log: InMemoryCommitLog) -> tuple[m.Change, ...]:
     proposal = log.outcomes[-1].proposal
     assert proposal is not None
@@ -546,12 +555,29 @@ def test_link_when_a_log_is_no_node_or_the_same_one_then_says_what_to_do(a: InMe
 def test_link_when_the_source_went_back_then_the_target_refuses_its_new_snapshots(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
+    link = Link(a, site("b", 2))
     change(b, ("insert", row(5, "b")))
     bring(b, a)
     change(a, ("update", row(5, "a")))
-    restored = site("b", 2)
     with pytest.raises(LinkStoppedError, match="one of the two logs is older than it was"):
+        link.run(follow=False)
+
+
+@pytest.mark.parametrize("since", [0, 4])
+def test_link_when_the_target_was_restored_then_is_refused_and_what_that_has_written_since_stays(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, since: int
+) -> None:
+    for key in (1, 2, 3):
+        change(b, ("insert", row(key, "b")))
+    bring(b, a)
+    change(a, ("update", row(1, "a")))
+    restored = as_it_was(b, 3)
+    for key in range(1, 1 + since):
+        change(restored, ("insert", row(key, "since")))
+    with pytest.raises(SiteWentBackError, match=r"snapshot 6 of b is not what it was.*the log of b is older"):
         bring(a, restored)
+    assert rows(restored) == {str(key): "since" for key in range(1, 1 + since)}
+    assert bring(a, b).brought == 1
 
 
 @pytest.mark.parametrize("since", [0, 1, 5])
@@ -561,10 +587,7 @@ def test_link_when_the_source_was_restored_then_is_refused_however_much_it_has_w
     for key in (1, 2, 3):
         change(a, ("insert", row(key, "x")))
     bring(a, b)
-    restored = InMemoryCommitLog()
-    for outcome in a.outcomes[:3]:
-        assert outcome.proposal is not None
-        restored.submit(outcome.proposal.replace(proposal_id=new_proposal_id()))
+    restored = as_it_was(a, 3)
     for key in range(2, 2 + since):
         change(restored, ("insert", row(key, "y")))
     before = rows(b)
@@ -579,12 +602,12 @@ def test_link_when_the_source_was_restored_then_is_refused_however_much_it_has_w
 def test_link_when_the_source_was_restored_and_others_brought_what_the_target_has_of_it_then_is_refused_too(
     a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:
+    restored = site("b", 2)
+    bring(a, restored)
     change(b, ("insert", row(1, "x")))
     bring(b, a)
     c = site("c", 3)
     bring(a, c)
-    restored = site("b", 2)
-    bring(a, restored)
     for key in range(10, 15):
         change(restored, ("insert", row(key, "of another history")))
     with pytest.raises(SiteWentBackError):
