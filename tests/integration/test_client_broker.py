@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import random
@@ -23,7 +24,7 @@ from log_running import Ids, all_records, create_table, proposal, seed_of, servi
 
 from commitlog.catalog import projector
 from commitlog.catalog.projector import Projector
-from commitlog.catalog.queries import Catalog
+from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.reader import CatalogReader
 from commitlog.client import CommitLog, OutcomeState, SubmittedOutcome
 from commitlog.client.access import results_lookup
@@ -204,6 +205,29 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
             assert told_of.result(timeout=60) == ["main.t"]
             assert patient.transaction().base_snapshot_id == made_snapshot
             assert content.wait_for_snapshot() == made_snapshot
+
+
+def test_head_when_the_catalog_is_behind_then_told_whether_it_has_moved_meanwhile(
+    made: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(made), CommitLog.connect(settings=replace(made, catalog_timeout_ms=2_000)) as log:
+        project(made)
+        assert log.head_snapshot_id() == 0
+        for name in ("t", "u"):
+            # Of the first one the catalog knows, which this process has not looked at since; of the second one it does not.
+            project(made)
+            with log.transaction(base_snapshot_id=0) as tx:
+                tx.create_table(name, {"id": "int64"})
+        with pytest.raises(CatalogBehindError, match="The projector did not move: see whether one runs"):
+            log.head_snapshot_id()
+        offsets = itertools.count(1)
+        monkeypatch.setattr(
+            log._access._connections.watch._catalog,  # type: ignore[attr-defined]
+            "shown",
+            lambda: Shown(next(offsets), 0, 0, 0),
+        )
+        with pytest.raises(CatalogBehindError, match="The projector is at work: wait"):
+            log._access._connections.read_to(1_000, 2_000)  # type: ignore[attr-defined]
 
 
 def test_head_when_the_log_ends_with_what_is_no_outcome_then_the_catalog_gets_there(made: Settings) -> None:
