@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pyarrow as pa
@@ -64,13 +65,14 @@ def test_offset_when_others_commit_then_stays_and_the_next_rows_come_all_the_sam
         tx.create_table("main.other", {"id": "int64"})
     first = put(log, 1)
     mine, _ = step(reader(options), reader(options).initialOffset())
-    assert mine == {"snapshot": first}
+    assert mine["snapshot"] == first
     running = reader(options)
     for number in range(3):
         put(log, number, table="main.other")
         assert [step(each, mine) for each in (reader(options), running)] == [(mine, []), (mine, [])]
     second = put(log, 2)
-    assert step(reader(options), mine) == ({"snapshot": second}, [2])
+    came, found = step(reader(options), mine)
+    assert (came["snapshot"], found) == (second, [2])
     with log.transaction() as tx:
         tx.drop_table(TABLE)
     seen(log, tx.outcome)
@@ -98,7 +100,8 @@ def test_stream_when_its_table_was_made_anew_then_says_so_and_a_new_stream_begin
         with pytest.raises(ConfigurationError, match=message):
             step(stream, mine)
     for start in ({"from": "full"}, {"snapshot": 0}):
-        assert step(reader(options), start) == ({"snapshot": last}, [3])
+        end, found = step(reader(options), start)
+        assert (end["snapshot"], found) == (last, [3])
 
 
 def test_batch_when_it_was_planned_before_an_alteration_then_a_later_query_is_given_it_by_the_columns_of_now(
@@ -140,7 +143,7 @@ def test_offset_when_its_snapshot_is_expired_then_a_running_stream_goes_on_and_a
     head = seen(log, tx.outcome)
     running._head = None
     moved, rows_given = step(running, mine)
-    assert (moved, rows_given) == ({"snapshot": head}, [])
+    assert (moved["snapshot"], rows_given) == (head, [])
     assert step(reader(options), moved) == (moved, [])
     put(log, 2)
     with pytest.raises(SnapshotNotFoundError):
@@ -187,6 +190,25 @@ def test_batch_when_the_catalog_lacks_its_end_then_waits_for_it_and_says_what_th
         ids_between(reader(options), mine, lost)
     with pytest.raises(LogLossError, match="has gone on to snapshot"):
         step(reader(options), lost)
+
+
+def test_offset_when_the_log_has_another_snapshot_under_its_number_then_says_so(
+    log: CommitLog, options: dict[str, str]
+) -> None:
+    put(log, 1)
+    start = reader(options).initialOffset()
+    mine, _ = step(reader(options), start)
+    put(log, 2)
+    # As of a log that was restored from a backup, and has made as many snapshots since as it had lost.
+    others = {**mine, "proposal": str(uuid4())}
+    says = rf"snapshot {mine['snapshot']}, which is another one in the log now: .*restored.*startingSnapshot=full"
+    running = reader(options)
+    assert step(running, mine)[1] == [2]
+    for stream in (running, reader(options)):
+        with pytest.raises(LogLossError, match=says):
+            step(stream, others)
+        with pytest.raises(LogLossError, match=says):
+            stream.partitions(start, others)
 
 
 def test_batch_when_rows_with_nested_columns_are_in_no_file_then_has_them_as_they_came_and_as_they_are(

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from commitlog.catalog.history import HistoryFilter
 from commitlog.catalog.queries import Catalog, CatalogTable
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow, TableChanges
 from commitlog.client.reading.rows_of_file import rows_of_change
@@ -55,8 +56,9 @@ _BEGIN_ANOTHER = (
 )
 
 Offset: TypeAlias = Mapping[str, "int | str"]
-"""``{"snapshot": 42}``; before the first batch of a stream that begins with the newest snapshot, whichever that will be,
-``{"from": "latest"}`` or ``{"from": "full"}``: Spark keeps the end of a batch, and asks for its beginning again."""
+"""``{"snapshot": 42, "proposal": ...}``, by which it is told from one of the same number in a log that was restored;
+``{"snapshot": 42}`` where a stream is to begin. Before the first batch of one that begins with the newest snapshot, whichever
+that will be, ``{"from": "latest"}`` or ``{"from": "full"}``: Spark keeps the end of a batch, and asks for its beginning again."""
 
 keep_imports()
 
@@ -82,6 +84,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._head: tuple[float, int] | None = None
         self._last: int | None = None
         self._unchanged = (0, 0)
+        self._known: Offset = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """What tasks get: they read files, and need no settings for that."""
@@ -119,16 +122,19 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, int | str]:  # noqa: N802
         head = self._newest() if self._last is None else self._last
         if "from" in start:
-            return {"snapshot": head}
+            return self._named(head)
         after = int(start["snapshot"])
         if head < after:
             # A catalog that is made anew may take longer to be there, and then nothing is known to be gone.
             with suppress(CatalogBehindError):
                 self._wait_for(after)
+        else:
+            self._check_made(start)
         if head <= self._unchanged_upto(after):
-            return {"snapshot": after}
+            return dict(start)
         with self._catalog.at_once():
-            return {"snapshot": self._end(after, head, is_limited=isinstance(limit, ReadMaxFiles))}
+            end = self._end(after, head, is_limited=isinstance(limit, ReadMaxFiles))
+            return dict(start) if end == after else self._named(end)
 
     def _end(self, after: int, head: int, *, is_limited: bool) -> int:
         """Where a batch ends that begins after a snapshot: at the last one that changed the table, or would be too much."""
@@ -175,6 +181,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         upto = int(end["snapshot"])
         self._wait_for(upto)
+        for each in (start, end):
+            self._check_made(each)
         if "from" in start:
             return self._whole(upto) if start["from"] == FULL else []
         after = self._unchanged_upto(int(start["snapshot"]))
@@ -231,6 +239,30 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the stream of {self._name} has gone on to snapshot {snapshot_id}, and the newest of the log is {head}: it "
                 f"has lost what came after, or the checkpoint is of another log. {_BEGIN_ANOTHER}"
             )
+
+    def _named(self, snapshot_id: int) -> dict[str, int | str]:
+        """An offset there."""
+        made_by = self._made_by(snapshot_id)
+        found: dict[str, int | str] = {"snapshot": snapshot_id} | ({} if made_by is None else {"proposal": made_by})
+        self._known = found
+        return found
+
+    def _made_by(self, snapshot_id: int) -> str | None:
+        contents = connect(self._options.settings).contents()
+        found = contents.history(HistoryFilter(limit=1, snapshot_id=snapshot_id))
+        return str(found[0].proposal_id) if found else None
+
+    def _check_made(self, offset: Offset) -> None:
+        """Raise LogLossError where the log has another snapshot under the number: one that was restored gives it once more, and
+        whoever went on there would miss what came before it."""
+        if "proposal" in offset and offset != self._known:
+            snapshot_id = int(offset["snapshot"])
+            if self._made_by(snapshot_id) != offset["proposal"]:
+                raise LogLossError(
+                    f"the stream of {self._name} has gone on to snapshot {snapshot_id}, which is another one in the log now: "
+                    f"that was restored from a backup, or made anew. {_BEGIN_ANOTHER}"
+                )
+            self._known = offset
 
     def _table_at(self, snapshot_id: int) -> CatalogTable:
         found = self._catalog.table_at(self._name.schema, self._name.name, snapshot_id)
