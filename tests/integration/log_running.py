@@ -20,10 +20,12 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.log.checkpoint import checkpoint_dir_of, write_checkpoint
 from commitlog.log.codec import decode_statistics
+from commitlog.log.connection import make_admin
 from commitlog.log.genesis import init_log
 from commitlog.log.replica import Replica
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.sequencer import Phase, Sequencer
+from commitlog.log.topic_settings import partition_counts
 
 DEADLINE_S = 90.0
 
@@ -129,6 +131,14 @@ def projecting(settings: Settings) -> Iterator[None]:
         finally:
             stop.set()
         running.result()
+
+
+def delete_topics(settings: Settings, *topics: str) -> None:
+    """And wait until they are gone: their names are to be used again."""
+    admin = make_admin(settings)
+    for future in admin.delete_topics(list(topics)).values():
+        future.result()
+    wait_until(lambda: not set(topics) & set(partition_counts(settings)), "the topics are gone")
 
 
 @contextmanager

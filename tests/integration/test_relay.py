@@ -6,6 +6,7 @@ The registry is a small one of these tests' own (`registry_server`), the broker 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import subprocess
 import sys
@@ -24,14 +25,14 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from log_running import projecting, save_checkpoint, wait_until, write_raw
+from log_running import delete_topics, projecting, save_checkpoint, wait_until, write_raw
 from log_running import serving as serving_log
 from registry_server import RegistryServer, serving
 
 from commitlog import CommitLog
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
-from commitlog.errors import ConfigurationError, FencedError, RegistryUnavailableError
+from commitlog.errors import ConfigurationError, FencedError, LogIntegrityError, RegistryUnavailableError
 from commitlog.log.codec.framing import schemas_dir
 from commitlog.log.genesis import init_log
 from commitlog.log.topics import border_topics_of, relay_of, topics_of
@@ -323,6 +324,37 @@ def test_relay_when_results_were_trimmed_before_there_was_a_border_then_it_begin
         ensure_border_topics(bordered, bordered.partitions)
         with Relay(bordered), following(bordered, border_topics_of(bordered.log).results) as outcomes:
             assert [deserialized(bordered, each)["seq"] for each in outcomes(1)] == [3]
+
+
+@pytest.mark.parametrize("since", [0, 2])
+def test_relay_when_the_log_was_restored_without_what_it_has_given_then_says_so_and_begins_anew_once_that_is_deleted(
+    bordered: Settings, tmp_path: Path, since: int
+) -> None:
+    border = border_topics_of(bordered.log).results
+
+    def command(*arguments: str) -> None:
+        ran = CliRunner().invoke(cli, [*arguments, str(tmp_path / "backup")], env=bordered.environment())
+        assert ran.exit_code == 0, (ran.output, ran.exception)
+
+    with serving_log(bordered), projecting(bordered):
+        create_schemas(bordered, "a", "b")
+        command("backup", "--to")
+        create_schemas(bordered, "lost")
+        with Relay(bordered), following(bordered, border) as outcomes:
+            outcomes(3)
+    delete_topics(bordered, *topics_of(bordered.log)[:5])
+    command("restore", "--from")
+    run_cli = CliRunner().invoke(cli, ["catalog", "rebuild"], env=bordered.environment())
+    assert run_cli.exit_code == 0, run_cli.output
+    with serving_log(bordered), projecting(bordered):
+        create_schemas(bordered, *"cd"[:since])
+        failure = Relay(bordered).ended()
+        assert isinstance(failure, LogIntegrityError)
+        assert re.search(r"outcome 3 .*was read from.*docs/retention\.md", str(failure))
+        delete_topics(bordered, border)
+        ensure_border_topics(bordered, bordered.partitions)
+        with Relay(bordered), following(bordered, border) as outcomes:
+            assert [deserialized(bordered, each)["seq"] for each in outcomes(2 + since)] == [*range(1, 3 + since)]
 
 
 def create_schemas(settings: Settings, *schemas: str) -> None:

@@ -19,7 +19,18 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
-from log_running import Ids, append, create_table, proposal, save_checkpoint, seed_of, serving, wait_until, write_raw
+from log_running import (
+    Ids,
+    append,
+    create_table,
+    delete_topics,
+    proposal,
+    save_checkpoint,
+    seed_of,
+    serving,
+    wait_until,
+    write_raw,
+)
 
 from commitlog.catalog.projector import Projector
 from commitlog.client import CommitLog
@@ -87,14 +98,6 @@ def trim(settings: Settings, archive: Path, *options: str) -> dict[str, object]:
     ran = run(settings, "archive", "--to", str(archive), "--range", RANGE, "--trim", "--keep", "0s", "--json", *options)
     told: dict[str, object] = json.loads(ran.output.splitlines()[-1])
     return told
-
-
-def delete_topics(settings: Settings, *topics: str) -> None:
-    """And wait until they are gone: their names are to be used again."""
-    admin = make_admin(settings)
-    for future in admin.delete_topics(list(topics)).values():
-        future.result()
-    wait_until(lambda: not set(topics) & set(partition_counts(settings)), "the topics are gone")
 
 
 def first_offset(settings: Settings) -> int:
@@ -444,6 +447,25 @@ def test_restore_when_the_catalog_tells_of_a_key_that_the_log_lost_then_nobody_i
                 ask()
         run(small, "catalog", "rebuild")
         assert log.outcome(lost.proposal_id).state is OutcomeState.NEVER_SEEN
+
+
+def test_restore_when_groups_of_subscribers_had_positions_then_it_says_that_they_have_none_and_how_they_begin(
+    small: Settings, archive: Path
+) -> None:
+    prepare(small)
+    decide(small, 4)
+
+    def handled(**more: int) -> list[int]:
+        with CommitLog.connect(settings=small) as log, log.subscribe(group="g", follow=False, **more) as outcomes:
+            return [each.seq for each in outcomes]
+
+    assert (handled(), handled()) == ([1, 2, 3, 4], [])
+    run(small, "backup", "--to", str(archive))
+    delete_topics(small, *topics_of(small.log)[:5])
+    told = " ".join(run(small, "restore", "--from", str(archive)).output.split())
+    assert "groups of subscribers have no position here, and begin with after_seq, of 4 or less" in told
+    assert handled(after_seq=3) == [4]
+    assert handled() == []
 
 
 def test_backup_when_it_holds_what_the_log_does_not_then_it_stays_as_it_is(

@@ -133,3 +133,8 @@ def restore_command(settings: Settings, source: str, as_json: bool) -> None:
         print_json(dataclasses.asdict(done))
     else:
         click.echo(f"restored up to outcome {done.seq:,}, snapshot {done.head_snapshot_id:,}")
+        click.echo(
+            "Before it serves: groups of subscribers have no position here, and begin with after_seq, "
+            f"of {done.seq} or less, or at the log's beginning. Subscribers and streams that are ahead of it "
+            "begin anew: docs/retention.md"
+        )

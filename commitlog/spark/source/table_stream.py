@@ -57,8 +57,9 @@ _BEGIN_ANOTHER = (
 
 Offset: TypeAlias = Mapping[str, "int | str"]
 """``{"snapshot": 42, "proposal": ...}``, by which it is told from one of the same number in a log that was restored;
-``{"snapshot": 42}`` where a stream is to begin. Before the first batch of one that begins with the newest snapshot, whichever
-that will be, ``{"from": "latest"}`` or ``{"from": "full"}``: Spark keeps the end of a batch, and asks for its beginning again."""
+``{"snapshot": 42}`` where a stream is to begin. Before the first batch of one that begins with the newest snapshot,
+whichever that will be, ``{"from": "latest"}`` or ``{"from": "full"}``: Spark keeps the end of a batch, and asks for its
+beginning again."""
 
 keep_imports()
 
