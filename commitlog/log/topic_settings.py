@@ -28,6 +28,7 @@ REPLICAS = 3
 """Of each partition, where there are brokers enough."""
 VISIBLE_TIMEOUT_S = 30.0
 _NOT_ALLOWED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+_NO_TOPIC = "UNKNOWN_TOPIC_OR_PART"
 FENCED, FENCED_PAUSE_S = "brokers are currently fenced", 0.2
 HEARD_TIMEOUT_S, HEARD_PAUSE_S = 1.0, 0.005
 RECEIPTS_KEPT_MS = 60 * 60 * 1000
@@ -150,6 +151,19 @@ def _all_lead(admin: AdminClient, names: list[str]) -> bool:
 def partition_counts(settings: Settings) -> dict[str, int]:
     """How many partitions each topic of the cluster has."""
     return {name: len(topic.partitions) for name, topic in cluster_of(settings).topics.items()}
+
+
+def missing_topics(settings: Settings, wanted: Iterable[str]) -> list[str]:
+    """Those of the topics that are not there; of one that these credentials may not look at Kafka says another thing."""
+    known, missing = partition_counts(settings), list[str]()
+    for name in wanted:
+        try:
+            if name not in known:
+                described(settings, [name])
+        except LogRefusedError as error:
+            if error.code == _NO_TOPIC:
+                missing.append(name)
+    return missing
 
 
 def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 0, *, is_new: bool = False) -> None:

@@ -23,7 +23,7 @@ from commitlog.local.home import read_run_file, runner_pid
 from commitlog.local.room import full_disks
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
-from commitlog.log.topic_settings import wanted_topics, wrong_settings
+from commitlog.log.topic_settings import missing_topics, wanted_topics, wrong_settings
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.links import LinkHealth, link_healths
 from commitlog.ops.service.listening import measures_note, running_at
@@ -171,13 +171,16 @@ def _at_the_border(settings: Settings, partitions: int) -> tuple[RelayHealth | N
 
 
 def _ill_set(settings: Settings, partitions: int) -> tuple[str, ...]:
-    """Settings of topics by which the log loses or refuses something, such as answers, and how each is mended; nothing where
-    these credentials may not look."""
+    """Topics that are not there, or are set so that the log loses or refuses something, such as answers, and how each is
+    mended; nothing where these credentials may not look."""
+    wanted = wanted_topics(settings.log, partitions, 0)
+    missing = missing_topics(settings, wanted)
+    gone = [f"there is no topic {name}: `commitlog init` makes what is missing of a log" for name in missing]
     try:
-        wrong = wrong_settings(settings, wanted_topics(settings.log, partitions, 0))
+        wrong = wrong_settings(settings, {name: wanted[name] for name in wanted if name not in missing})
     except LogRefusedError:
-        return ()
-    return tuple(f"{each.what}: {each.command}" for each in wrong)
+        return tuple(gone)
+    return (*gone, *(f"{each.what}: {each.command}" for each in wrong))
 
 
 @dataclass(frozen=True, slots=True)
