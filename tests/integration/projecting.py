@@ -50,10 +50,11 @@ class Projecting:
             session.apply(records[start:], len(records))
 
     def applied_seq(self) -> int:
+        """How far the catalog is, and says to be: readers who wait for a place in the results go by what it says."""
         with psycopg.connect(self.projector.settings.database_url) as conn:
             row = conn.execute(
-                "SELECT seq, (SELECT max(seq) FROM commitlog.outcomes) FROM commitlog.applied"
+                "SELECT seq, (SELECT max(seq) FROM commitlog.outcomes), next_offset FROM commitlog.applied"
             ).fetchone()
         assert row is not None
-        assert row[0] == (row[1] or 0)
+        assert row[0] == (row[1] or 0) == row[2] - 1
         return int(row[0])

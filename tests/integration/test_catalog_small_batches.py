@@ -13,7 +13,7 @@ from log_running import wait_until
 from projecting import Projecting, records_of
 from psycopg import sql
 
-from commitlog.catalog.projector import SMALL_BYTES, _CatalogReplaced
+from commitlog.catalog.projector import SMALL_BYTES, SMALL_RECORDS, _CatalogReplaced
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.errors import CatalogMismatchError, ProjectionError
@@ -126,6 +126,22 @@ def test_apply_when_another_projector_has_written_then_a_small_batch_writes_noth
         with pytest.raises(CatalogMismatchError, match="another projector"):
             late.apply([last], last.offset + 1)
     assert projecting.applied_seq() == last.outcome.seq
+
+
+@pytest.mark.parametrize("small_records", [0, SMALL_RECORDS])
+def test_apply_when_the_catalog_is_at_another_outcome_of_that_number_then_nothing_is_written(
+    projecting: Projecting, monkeypatch: pytest.MonkeyPatch, small_records: int
+) -> None:
+    monkeypatch.setattr("commitlog.catalog.projector.SMALL_RECORDS", small_records)
+    log = some_commits()
+    *before, last = records_of(log)
+    projecting.apply_rest(before)
+    with projecting.session() as session:
+        with session.catalog.transaction():
+            session.catalog.conn.execute("UPDATE commitlog.applied SET hash = decode('07', 'hex')")
+        with pytest.raises(CatalogMismatchError, match="another projector"):
+            session.apply([last], last.offset + 1)
+    assert projecting.applied_seq() == last.outcome.seq - 1
 
 
 def test_apply_when_another_catalog_has_taken_the_place_then_a_small_batch_begins_anew(projecting: Projecting) -> None:
