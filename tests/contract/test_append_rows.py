@@ -205,6 +205,31 @@ def test_append_when_the_table_is_partitioned_then_a_file_for_each_partition(log
     assert len(rows_in(log, table)) == 4
 
 
+def test_append_when_a_partition_has_no_name_for_a_folder_then_its_files_are_below_the_tables(
+    log: CommitLog, table: str
+) -> None:
+    zones = ["../../../../x", "a/b", "n", "%2e"]
+    outcome = log.append(table, {"id": [1, 2, 3, 4], "zone": zones}, create=True, partition_by=["zone"])
+    assert outcome is not None
+    files = appended_by(log, outcome.snapshot_id)
+    assert sorted(file.partition_values[0] for file in files) == sorted(zones)
+    assert len({file.path.count("/") for file in files}) == 1
+    assert not any(".." in file.path for file in files)
+
+
+def test_append_when_one_of_the_partition_keys_is_not_computed_then_no_value_is_told(
+    log: CommitLog, table: str
+) -> None:
+    rows = {"id": [1, 2, 3], "f": [0.5, 0.5, 1.5], "zone": ["a", "b", "b"]}
+    outcome = log.append(table, rows, create=True, partition_by=["f", "zone"])
+    assert outcome is not None
+    assert [(each.record_count, each.partition_values) for each in appended_by(log, outcome.snapshot_id)] == [
+        (1, None),
+        (2, None),
+    ]
+    assert log.table(table).scan(where="zone = 'b' and f > 1").count() == 1
+
+
 def test_append_when_partition_keys_have_more_values_together_than_a_number_holds_then_each_row_is_in_its_own(
     log: CommitLog, table: str
 ) -> None:
