@@ -713,6 +713,26 @@ def test_link_when_what_it_has_to_bring_was_archived_then_the_site_is_told_to_jo
     assert rows(anew) == rows(a)
 
 
+@pytest.mark.parametrize("made_by_another", [False, True])
+def test_link_when_one_snapshot_that_it_has_to_bring_was_archived_then_the_site_is_told_to_join_anew(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch, made_by_another: bool
+) -> None:
+    put(a, row(1, "a"))
+    Link(a, b).run(follow=False)
+    if made_by_another:
+        third = site("c", 3)
+        Link(a, third).run(follow=False)
+        put(third, row(2, "c"))
+        Link(third, a).run(follow=False)
+    else:
+        put(a, row(2, "a"))
+    with a.transaction() as tx:
+        tx.create_view("main.v", "SELECT 1")
+    Trimmed(a, a.last_seq() - 1, monkeypatch)
+    with pytest.raises(SiteAwayTooLongError):
+        Link(a, b).run(follow=False)
+
+
 def test_link_to_a_site_that_joined_when_what_it_was_told_was_archived_then_begins_after_it(
     a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

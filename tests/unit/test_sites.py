@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from logs_of_sites import site
@@ -15,7 +17,7 @@ from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError, 
 from commitlog.sites.forwarding import Forwarded
 from commitlog.sites.join import Join
 from commitlog.sites.link import Link, LinkProgress, names_before
-from commitlog.sites.proposing import in_runs
+from commitlog.sites.proposing import in_runs, propose_ahead
 from commitlog.testing import InMemoryCommitLog
 
 KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
@@ -542,6 +544,18 @@ def test_runs_when_a_digest_names_the_one_before_then_go_together_and_definition
     found = [[f"{each.replicated.node}{each.snapshot_id}" for each in run] for run in runs]
     # What c made is not named by what a had made before it took that over.
     assert found == [["a1", "a2"], ["c3", "c4", "a5"], ["d6"], ["a7"], ["a8", "a9"]]
+
+
+def test_propose_ahead_when_one_is_refused_then_it_is_left_and_all_that_were_not_sent() -> None:
+    class Target:
+        def publish_many(self, sent: Iterable[int], *, in_flight_max: int) -> Iterator[SimpleNamespace]:
+            return (SimpleNamespace(committed=each != 2) for each in sent)
+
+    taken: list[int] = []
+    left = propose_ahead(
+        cast(Any, Target()), [1, 2, 3, 4], cast(Any, lambda each: each), lambda each, _: taken.append(each)
+    )
+    assert (taken, left) == ([1], [2, 3, 4])
 
 
 def test_link_when_a_log_is_no_node_or_the_same_one_then_says_what_to_do(a: InMemoryCommitLog) -> None:
