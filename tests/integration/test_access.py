@@ -45,7 +45,7 @@ from commitlog.log.connection import answered, end_offsets, make_admin, make_con
 from commitlog.log.genesis import init_log
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import allow_proposal_bytes
-from commitlog.log.topics import border_topics_of, topics_of
+from commitlog.log.topics import border_topics_of, relay_of, topics_of
 from commitlog.ops.cli import cli
 from commitlog.relay.progress import outcomes_backlog
 from commitlog.relay.relay import run_relay
@@ -433,6 +433,17 @@ def test_rules_then_only_service_and_owner_write_what_is_told() -> None:
                 Role.BORDER: {BORDER.proposals},
             }[role]
         )
+
+
+def test_rules_then_only_service_and_owner_delete_and_groups_of_others_are_nobodys() -> None:
+    deletes = {Role.SERVICE: {TOPICS.proposals}, Role.OWNER: set(TOPICS)}
+    subscribers = f"{LOG}.subscribers."
+    groups = {Role.RELAY: {subscribers, relay_of(LOG)}, Role.BORDER: {f"{LOG}.border."}}
+    for role in Role:
+        rules = access_rules(LOG, role)
+        assert {each.name for each in rules if "DELETE" in each.operations} == deletes.get(role, set())
+        reading = {each.name for each in rules if each.resource == "GROUP" and "READ" in each.operations}
+        assert reading == groups.get(role, {subscribers})
 
 
 def test_rules_then_who_trims_results_sees_what_the_border_has_of_them() -> None:
