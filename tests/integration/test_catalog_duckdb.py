@@ -350,6 +350,19 @@ def test_expire_then_snapshots_go_and_unseen_files_are_scheduled(lake: Lake) -> 
     assert scheduled == [(str(lake.folder / "f1.parquet"),)]
 
 
+def test_expire_when_a_file_was_added_twice_then_is_scheduled_once_no_snapshot_has_it(lake: Lake) -> None:
+    lake.commit(create_table())
+    file = lake.write("t", some(1), TYPES)
+    for data_file_id in (0, 1):
+        lake.commit(change("APPEND", "t", files=[file]))
+        lake.commit(delete_whole(data_file_id))
+    scheduled = "SELECT path FROM ducklake_files_scheduled_for_deletion"
+    for older_than, paths in ((4, []), (5, [(file["path"],)])):
+        lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": older_than})
+        with psycopg.connect(lake.database_url) as conn:
+            assert conn.execute(scheduled).fetchall() == paths
+
+
 def test_a_client_attached_before_then_sees_later_commits(lake: Lake) -> None:
     lake.commit(create_table())
     lake.append("t", some(1), TYPES)
