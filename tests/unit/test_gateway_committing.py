@@ -195,6 +195,23 @@ def test_commit_when_it_was_not_sent_then_refused_and_nothing_is_kept(log: Playe
     assert played.kept == []
 
 
+@pytest.mark.parametrize(
+    ("differing", "told"),
+    [
+        ({"schema": "lake"}, "the lake's tables are in schema lake: attach with METADATA_SCHEMA 'lake'"),
+        ({"may_propose": False}, "ann may not write: grant it the role commitlog_writer"),
+    ],
+)
+def test_commit_when_it_is_of_another_lake_or_user_then_refused_and_nothing_is_sent(
+    tmp_path: Path, differing: dict[str, Any], told: str
+) -> None:
+    played = Played(PlayedLog(), tmp_path)
+    for name, value in differing.items():
+        setattr(played.base, name, value)
+    assert told in (played.commit().refusal or "")
+    assert (played.log.sent, played.kept) == ([], [])
+
+
 def test_commit_when_nobody_answers_then_sent_again_under_its_id_until_somebody_does(tmp_path: Path) -> None:
     played = Played(PlayedLog(UNKNOWN, UNKNOWN, COMMITTED), tmp_path)
     assert played.commit().refusal is None
