@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import commitlog
 from commitlog.client.reading import file_rows
 from commitlog.client.reading.matching import Condition
 from commitlog.client.tables.arrow_schemas import arrow_type
@@ -58,6 +59,14 @@ def test_predicates_when_one_is_given_alone_then_it_is_the_filter() -> None:
     assert predicates(("day", "is_null")) == predicates(("day", "IS  NULL")) == (Predicate("day", FilterOp.IS_NULL),)
     assert predicates(("day", "is not null")) == (Predicate("day", FilterOp.IS_NOT_NULL),)
     assert predicates(None) == predicates([]) == ()
+
+
+def test_predicates_when_one_is_made_by_a_program_then_its_op_is_the_logs_or_a_text() -> None:
+    assert predicates(commitlog.Predicate("day", commitlog.FilterOp.IN, (3, 4))) == predicates("day in (3, 4)")
+    [by_text] = predicates(commitlog.Predicate("day", "IN", (3, 4)))  # type: ignore[arg-type]
+    assert by_text.op is FilterOp.IN
+    with pytest.raises(InvalidRequestError, match="is no filter"):
+        predicates(commitlog.Predicate("day", "about", 3))  # type: ignore[arg-type]
 
 
 def test_conditions_when_they_exclude_then_what_the_log_is_told_lets_more_through() -> None:

@@ -86,12 +86,18 @@ def conditions(where: Where) -> tuple[Predicate | Excluded, ...]:
     where = (where,) if isinstance(where, Predicate) or is_one(where) else where
     each = "(column, op, value), or an expression such as \"day >= '2026-01-01' and id in (1, 2)\""
     given: tuple[Any, ...] = checked_items("filter", where, (Predicate, Excluded, tuple, list), each)
-    return tuple(each if isinstance(each, Predicate | Excluded) else _condition(tuple(each)) for each in given)
+    return tuple(map(_given, given))
 
 
 def is_one(where: Any) -> bool:
     """Whether it is a single ``(column, op, value)``, and not a list of such."""
     return isinstance(where, tuple) and len(where) > 1 and isinstance(where[0], str)
+
+
+def _given(each: Any) -> Predicate | Excluded:
+    if isinstance(each, Excluded) or (isinstance(each, Predicate) and isinstance(each.op, FilterOp)):
+        return each
+    return _condition((each.column, each.op, each.value) if isinstance(each, Predicate) else tuple(each))
 
 
 def _condition(parts: tuple[Any, ...]) -> Predicate | Excluded:
