@@ -215,7 +215,10 @@ def _is_unsigned(data_type: ColumnType) -> bool:
 
 def _unheld(column: Column) -> str:
     if is_held(column.type):
-        return f"Spark's writer has no type for its {column.type}: use format('commitlog')"
+        return (
+            f"Spark's writer has no type for its {column.type}: rows of such a table are appended by format('commitlog'), and "
+            "not updated, merged, overwritten, compacted or flushed by Spark"
+        )
     return f"Spark has no type for its {column.type}: append such rows with log.table(...).append"
 
 
