@@ -51,7 +51,7 @@ def _is_not_finite(value: Any) -> bool:
 
 def _is_large(value: Any) -> bool:
     """Whether a value is a whole number that not every float column holds."""
-    return isinstance(value, Integral) and abs(value) > _EVERY_FLOAT_MAX
+    return isinstance(value, Integral) and abs(int(value)) > _EVERY_FLOAT_MAX
 
 
 def mistaken(data_type: ColumnType, value: Any) -> str | None:

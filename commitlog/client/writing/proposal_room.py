@@ -36,7 +36,8 @@ def beyond_room(positions: Mapping[int, FrozenBitMap64], limits: LogSettings) ->
     is for what takes the place of the rows."""
     bytes_max, files_max = limits.proposal_bytes_max // 2, max(1, limits.files_max // 2)
     sizes = {each: _FILE_BYTES + len(rows.serialize()) for each, rows in positions.items()}
-    left, beyond = sum(sizes.values()), []
+    left = sum(sizes.values())
+    beyond: list[int] = []
     for each in sorted(sizes, key=lambda each: -sizes[each]):
         if left <= bytes_max and len(sizes) - len(beyond) <= files_max:
             break
