@@ -16,7 +16,8 @@ from commitlog.errors import InvalidRequestError
 class Subscription(Iterator[Outcome]):
     """Outcomes in the log's order. Made by ``log.subscribe``; with a ``group`` it keeps the position.
 
-    Whoever asks for the next outcome, or leaves the ``with`` block without an exception, has handled those before.
+    Whoever asks for the next outcome, or leaves the ``with`` block without an exception, has handled those before. Where a
+    signal or an error has ended the asking, the next one goes on there.
 
     Args:
         begin: gives the outcomes after a seq.
@@ -37,22 +38,38 @@ class Subscription(Iterator[Outcome]):
         self._given: int | None = None
         self._is_closed = False
         stored = None if position is None else position.seq()
-        self._outcomes = begin(after_seq if stored is None else stored)
+        self._begin = begin
+        self._after_seq = after_seq if stored is None else stored
+        self._outcomes: Iterator[Outcome] | None = None
         _subscriptions.add(self)
 
     def __next__(self) -> Outcome:
         if self._is_closed:
             raise StopIteration
         self._store()
+        try:
+            outcome = self._next_asked()
+        except BaseException:
+            # What was read and not given out is read again: a signal may end this anywhere, and a broker be away.
+            self._outcomes = None
+            raise
+        if outcome is None:
+            self.close()
+            raise StopIteration
+        self._given = self._after_seq = outcome.seq
+        return outcome
+
+    def _next_asked(self) -> Outcome | None:
+        if self._outcomes is None:
+            self._outcomes = self._begin(self._after_seq)
         for outcome in self._outcomes:
             if self._is_closed:
-                break
-            self._given = outcome.seq
+                return None
             if self._is_asked(outcome):
                 return outcome
+            self._given = self._after_seq = outcome.seq
             self._store()
-        self.close()
-        raise StopIteration
+        return None
 
     def __enter__(self) -> Subscription:
         return self
@@ -80,10 +97,10 @@ class Subscription(Iterator[Outcome]):
         from commitlog.log.connection import leave_to_parent
 
         leave_to_parent((self._outcomes, self._position))
-        self._outcomes, self._position = _none_here(), None
+        self._begin, self._outcomes, self._position = _none_here, None, None
 
 
-def _none_here() -> Iterator[Outcome]:
+def _none_here(after_seq: int) -> Iterator[Outcome]:
     """In a process made by fork: what its parent's subscription gives out."""
     raise InvalidRequestError(
         "the process that made this one goes on with the subscription: call log.subscribe here, too"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -12,6 +12,9 @@ import pytest
 from making import create, rejected
 
 from commitlog.client import CommitLog
+from commitlog.client.access import history_entries
+from commitlog.client.access.history_entries import tables_of
+from commitlog.domain import model as m
 from commitlog.errors import InvalidRequestError, SnapshotNotFoundError, TableNotFoundError
 
 
@@ -62,6 +65,47 @@ def test_subscribe_when_handling_fails_then_the_outcome_comes_again(log: CommitL
     again.close()
     assert list(again) == []
     assert seqs(log.subscribe(start, follow=False, group=group)) == [start + 2, start + 3]
+
+
+def test_subscribe_when_asking_is_interrupted_then_the_next_one_goes_on_there(
+    log: CommitLog, table: str, start: int, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals = [KeyboardInterrupt()]
+
+    def interrupted(outcome: m.Outcome) -> frozenset[tuple[str, str]]:
+        if outcome.seq == start + 2 and signals:
+            raise signals.pop()
+        return tables_of(outcome)
+
+    monkeypatch.setattr(history_entries, "tables_of", interrupted)
+    with log.subscribe(start, follow=False, tables=[table], group=group) as outcomes:
+        assert next(outcomes).seq == start + 1
+        with pytest.raises(KeyboardInterrupt):
+            next(outcomes)
+    assert seqs(log.subscribe(start, follow=False, group=group)) == [start + 2, start + 3]
+
+
+def test_subscribe_when_waiting_is_interrupted_then_the_next_one_goes_on_there(
+    log: CommitLog, table: str, start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe, signals = log.access.subscribe, [KeyboardInterrupt()]
+
+    def interrupted(after_seq: int, *, follow: bool) -> Iterator[Sequence[m.Outcome]]:
+        for outcomes in subscribe(after_seq, follow=follow):
+            yield outcomes[:1]
+            if signals:
+                raise signals.pop()
+            yield outcomes[1:]
+
+    monkeypatch.setattr(log.access, "subscribe", interrupted)
+    outcomes = log.subscribe(start)
+    assert next(outcomes).seq == start + 1
+    with pytest.raises(KeyboardInterrupt):
+        next(outcomes)
+    assert [next(outcomes).seq, next(outcomes).seq] == [start + 2, start + 3]
+    comment(log, table, "three")
+    assert next(outcomes).seq == start + 4
+    outcomes.close()
 
 
 def test_subscribe_when_closed_by_another_thread_then_what_comes_next_is_not_given_out(
