@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -235,3 +237,18 @@ def test_stopped_by_signal_when_the_end_of_the_terminal_is_ignored_then_it_stays
     with hangup_is(signal.SIG_IGN), stopped_by_signal() as stop:
         signal.raise_signal(signal.SIGHUP)
         assert not stop.is_set()
+
+
+LOOKED_AT = """
+import signal
+from commitlog.ops.service.keep_trying import stopped_by_signal
+
+with stopped_by_signal() as stop:
+    with stop._cond:
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.wait(60)
+"""
+
+
+def test_stopped_by_signal_when_the_event_is_looked_at_just_then_it_is_set() -> None:
+    subprocess.run([sys.executable, "-c", LOOKED_AT], check=True, timeout=120)

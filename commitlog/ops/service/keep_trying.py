@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
 import signal
@@ -121,7 +122,12 @@ def stopped_by_signal() -> Iterator[threading.Event]:
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
         numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
+
+    def set_apart(*_: object) -> None:
+        # The signal may have come as this thread looked at the event, and holds its lock.
+        _thread.start_new_thread(stop.set, ())
+
+    before = {number: signal.signal(number, set_apart) for number in numbers}
     if is_supervised():
         threading.Thread(target=_end_with_supervisor, name="supervised", daemon=True).start()
     try:
