@@ -37,10 +37,12 @@ class CatalogWatch:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._changed = threading.Condition()
+        # A Condition has moments in which a signal leaves it taken for ever.
+        self._guard = threading.Lock()
+        self._gates: list[threading.Lock] = []
         # What an interrupted thread has left of itself here goes when it waits again.
         self._waiting: set[int] = set()
-        self._leader = threading.RLock()
+        self._leader: int | None = None
         self._has_looked = False
         self._listening: object = None
         self.shown: Shown | None = None
@@ -56,36 +58,40 @@ class CatalogWatch:
         deadline = time.monotonic() + timeout_s
         is_last_look = False
         try:
-            with self._changed:
+            with self._guard:
                 self._waiting.add(threading.get_ident())
             while True:
-                with self._changed:
+                with self._guard:
                     if self.shown is not None and reached(self.shown):
                         return self.shown
                     if is_last_look:
                         return None
                     left_s = deadline - time.monotonic()
-                    if not self._leader.acquire(blocking=False):
-                        self._changed.wait(max(left_s, 0))
-                        is_last_look = left_s <= 0
-                        continue
+                    gate = None if self._leads() else self._new_gate()
                 is_last_look = left_s <= 0
-                self._lead(lambda: self._look(left_s))  # noqa: B023
+                if gate is None:
+                    self._lead(lambda: self._look(left_s))  # noqa: B023
+                else:
+                    gate.acquire(timeout=min(max(left_s, 0), threading.TIMEOUT_MAX))
         finally:
-            self._let_go()
-            self._leave()
+            try:
+                self._let_go()
+                self._leave()
+            finally:
+                # A signal may have ended that.
+                self._let_go()
 
     def look_anew(self) -> Shown | None:
         """Believe nothing that was seen before; the furthest of it, to which the catalog will come again."""
         # It was lost, too.
         self._catalog.close()
-        with self._changed:
+        with self._guard:
             self.shown = None
             return self._furthest
 
     def forget(self) -> None:
         """Believe nothing that was seen before: the catalog may have been made anew, of a log that ends earlier."""
-        with self._changed:
+        with self._guard:
             self.shown = self._furthest = None
 
     def close(self) -> None:
@@ -98,15 +104,31 @@ class CatalogWatch:
         finally:
             self._let_go()
 
+    def _leads(self) -> bool:
+        """Whether nobody else does, and so this thread; under the guard."""
+        if self._leader is None:
+            self._leader = threading.get_ident()
+        return self._leader == threading.get_ident()
+
     def _let_go(self) -> None:
-        """Let another one lead. Only the lock knows whether this thread does, and how often, where it was interrupted."""
-        with self._changed:
-            if not self._leader.acquire(blocking=False):
-                return
-            self._changed.notify_all()
-            with suppress(RuntimeError):
-                while True:
-                    self._leader.release()
+        """Let another one lead, where this thread does."""
+        with self._guard:
+            if self._leader == threading.get_ident():
+                self._open_gates()
+                self._leader = None
+
+    def _new_gate(self) -> threading.Lock:
+        gate = threading.Lock()
+        gate.acquire()
+        self._gates.append(gate)
+        return gate
+
+    def _open_gates(self) -> None:
+        for gate in self._gates:
+            # Unless one whom a signal has ended here has opened it.
+            if gate.locked():
+                gate.release()
+        self._gates.clear()
 
     def _look(self, left_s: float) -> None:
         """See how far the catalog is; at first at once, then when there is something new to see."""
@@ -128,9 +150,9 @@ class CatalogWatch:
                 list(conn.notifies(timeout=min(left_s, _LISTEN_S), stop_after=1))
 
     def _leave(self) -> None:
-        with self._changed:
+        with self._guard:
             self._waiting.discard(threading.get_ident())
-            if self._waiting or not self._leader.acquire(blocking=False):
+            if self._waiting or not self._leads():
                 return
             self._has_looked = False
         if self._listening is None:

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
+from interrupting import each_interrupted
 
+from commitlog import compiled
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.errors import CatalogUnavailableError
@@ -126,14 +128,29 @@ def test_wait_when_interrupted_before_it_looks_then_others_look(
         assert pool.submit(watch.wait_until, at(1), 1).result(60) == Shown(1, 1, 1, 1)
 
 
+def test_wait_when_a_signal_ends_it_anywhere_then_others_wait_and_see(watch: CatalogWatch) -> None:
+    def wait() -> None:
+        watch.forget()
+        watch.wait_until(at(0), 60)
+
+    places = 0
+    for place in each_interrupted(wait):
+        another = threading.Thread(target=wait, daemon=True)
+        another.start()
+        another.join(60)
+        assert not another.is_alive(), place
+        places += 1
+    assert places > 20 or compiled.form == compiled.COMPILED
+
+
 def test_wait_when_it_is_there_already_then_those_for_whom_another_one_looks_are_not_woken(
     watch: CatalogWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert watch.wait_until(at(0), 60) is not None
     woken: list[bool] = []
-    monkeypatch.setattr(watch._changed, "notify_all", lambda: woken.append(True))
+    monkeypatch.setattr(watch, "_open_gates", lambda: woken.append(True))
     with ThreadPoolExecutor(1) as another:
-        assert another.submit(watch._leader.acquire).result(60)
+        assert another.submit(watch._leads).result(60)
         assert watch.wait_until(at(0), 60) is not None
     assert woken == []
 
