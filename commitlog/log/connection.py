@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from commitlog.log.triage import UNTRUSTED, Triage, triage, unreached
 
 T = TypeVar("T")
 AskedT = TypeVar("AskedT")
+AnswerT = TypeVar("AnswerT")
 REQUEST_TIMEOUT_S = 10.0
 REQUEST_S_MIN = 0.1
 RETRY_PAUSE_S = 0.05
@@ -346,7 +348,22 @@ def all_answered(
     settings: Settings, ask: Callable[[], Mapping[AskedT, Future[T]]], *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[AskedT, T]:
     """What a request gives that is answered in parts, by what was asked; see `answered`."""
-    return answered(settings, lambda: {asked: part.result() for asked, part in ask().items()}, timeout_s=timeout_s)
+    return answered(
+        settings, lambda: {asked: told_by(part, part.result) for asked, part in ask().items()}, timeout_s=timeout_s
+    )
+
+
+def told_by(future: Future[T], ask: Callable[[], AnswerT]) -> AnswerT:
+    """What a future of a client's says. A signal that ends the question may leave its lock taken, for which the one thread that
+    tells all answers of the client would wait for ever."""
+    try:
+        return ask()
+    except BaseException:
+        if isinstance(future, Future):
+            with suppress(RuntimeError):
+                while True:
+                    future._condition.release()
+        raise
 
 
 def end_offset(settings: Settings, topic: str, partition: int, *, timeout_s: float = REQUEST_TIMEOUT_S) -> int:
@@ -400,7 +417,10 @@ def _list_offsets(
         if known is not None and any(each.leader < 0 for each in known.partitions.values()):
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         futures = admin.list_offsets(wanted, request_timeout=max(left_s(), REQUEST_S_MIN))
-        return {where.partition: checked_offset(future.result().offset, least) for where, future in futures.items()}
+        return {
+            where.partition: checked_offset(told_by(future, future.result).offset, least)
+            for where, future in futures.items()
+        }
 
     def left_s() -> float:
         return timeout_s - (settings.machine.now_s() - started)

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, make_admin
+from commitlog.log.connection import REQUEST_TIMEOUT_S, make_admin, told_by
 
 DEAF = "gave out nothing of what was there for long"
 LOOK_S = 20.0
@@ -60,7 +60,7 @@ class Hearing:
         return bool(missed)
 
     def _hear_answers(self) -> None:
-        if self._asked and all(answer.done() for answer in self._asked.values()):
+        if self._asked and all(told_by(answer, answer.done) for answer in self._asked.values()):
             asked, self._asked = self._asked, {}
             self._looked_s = self._settings.machine.now_s()
             for at, answer in asked.items():

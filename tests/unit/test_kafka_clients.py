@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
+from interrupting import each_interrupted
 
 from commitlog.config import Settings
-from commitlog.log.connection import ready_producer
+from commitlog.log.connection import ready_producer, told_by
 from commitlog.log.reading import take
 from commitlog.machine import Machine
 
@@ -64,6 +67,19 @@ def test_ready_producer_then_its_first_record_waits_for_no_number(tmp_path: Path
     )
     producer: Any = ready_producer(settings, "main.proposals", linger_ms=0)
     assert producer.has_number
+
+
+def test_told_by_when_a_signal_ends_it_anywhere_then_the_client_can_still_tell() -> None:
+    places = 0
+    answer: Future[int] = Future()
+    answer.set_result(1)
+    for place in each_interrupted(lambda: told_by(answer, answer.result)):
+        places += 1
+        teller = threading.Thread(target=answer.add_done_callback, args=(lambda _: None,), daemon=True)
+        teller.start()
+        teller.join(60)
+        assert not teller.is_alive(), place
+    assert places > 2
 
 
 FORKS = """
