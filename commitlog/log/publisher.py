@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 
@@ -97,8 +98,10 @@ class Publisher:
         self._deliveries_heard_at = 0.0
         self._overdue_looked_for_at = 0.0
         self._unsent: dict[PendingProposal, None] = {}
-        self._called = settings.machine.event()
-        self._answers = Answers(self._read, self._called.set, settings.machine, self._senders.waits)
+        # Let go when somebody is to be called back. An event has moments in which a signal leaves it taken for ever.
+        self._uncalled = settings.machine.lock()
+        self._uncalled.acquire()
+        self._answers = Answers(self._read, self._call, settings.machine, self._senders.waits)
         self._is_closing = False
         self._thread = settings.machine.thread(self._look_now_and_then, "commitlog-receipts")
 
@@ -174,7 +177,7 @@ class Publisher:
         self.flush(self._settings.receipts_timeout_ms / 1000)
         self._senders.stop_making()
         self._is_closing = True
-        self._called.set()
+        self._call()
         self._thread.join()
         self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
         self._answers.stop_reading()
@@ -285,11 +288,15 @@ class Publisher:
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
+    def _call(self) -> None:
+        with suppress(RuntimeError):
+            # Unless somebody has already.
+            self._uncalled.release()
+
     def _look_now_and_then(self) -> None:
         """What comes for nobody is not to pile up, and whoever is called back waits for nothing himself."""
         while not self._is_closing:
-            self._called.wait(IDLE_S)
-            self._called.clear()
+            self._uncalled.acquire(timeout=IDLE_S)
             self._answers.read_for_others(POLL_S)
 
     def _read(self, timeout_s: float) -> bool:

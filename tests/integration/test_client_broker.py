@@ -8,11 +8,12 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,8 +21,10 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from interrupting import each_interrupted
 from log_running import Ids, all_records, create_table, proposal, seed_of, serving
 
+from commitlog import compiled
 from commitlog.catalog import projector
 from commitlog.catalog.projector import Projector
 from commitlog.catalog.queries import Catalog, Shown
@@ -418,6 +421,27 @@ def test_question_when_a_signal_has_ended_the_one_before_then_nothing_is_left_ou
             with nullcontext() if number == 1 else pytest.raises(KeyboardInterrupt):
                 last_seq(log, tried)
             assert last_seq(log, tried) == number
+
+
+def test_submit_async_when_a_signal_ends_it_anywhere_then_the_next_one_is_called_back(
+    made: Settings, log: CommitLog
+) -> None:
+    ids, numbers = Ids(seed_of("a signal anywhere")), count()
+
+    def submit() -> Future[SubmittedOutcome]:
+        return log.submit_async(proposal(ids, 0, create_table(f"t{next(numbers)}")))
+
+    def submit_and_wait() -> None:
+        assert submit().result(60).committed
+
+    with serving(made):
+        submit_and_wait()
+        for place in each_interrupted(submit):
+            another = threading.Thread(target=submit_and_wait, daemon=True)
+            another.start()
+            another.join(120)
+            assert not another.is_alive(), place
+    assert next(numbers) > 100 or compiled.form == compiled.COMPILED
 
 
 def test_log_when_it_is_closed_then_subscriptions_end_and_closing_again_is_nothing(
