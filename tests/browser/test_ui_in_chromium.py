@@ -53,6 +53,14 @@ CONTRASTS = """
 })()
 """
 
+# Rows of a table, which has any number of columns, are scrolled, by keyboard, too; nothing else is.
+CUT_OFF = """[...document.querySelectorAll(".scroll:not([tabindex])")]
+  .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent.trim().slice(0, 40))"""
+TINY = """[...document.querySelectorAll("svg text")].filter((each) => each.checkVisibility()
+  && each.getScreenCTM().a * parseFloat(getComputedStyle(each).fontSize) < 9.5).map((each) => each.textContent)"""
+GROUNDS = """new Set([...document.querySelectorAll(".panel, .scroll, .tiles")]
+  .map((each) => getComputedStyle(each).backgroundColor)).size"""
+
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InMemoryCommitLog]:
@@ -112,6 +120,21 @@ def test_pages_when_looked_at_then_fit_can_be_read_and_load_nothing_from_elsewhe
     assert dark == (scheme == "dark")
     assert page.complaints() == []
     assert page.asked_elsewhere(address) == []
+
+
+@pytest.mark.parametrize("width", [360, 480, 768, 900])
+def test_pages_when_the_window_is_narrow_then_no_column_is_cut_off_and_pictures_can_be_read(
+    page: Page, address: str, log: InMemoryCommitLog, width: int
+) -> None:
+    page.shape(width=width, height=900, scheme="light")
+    for name in ("overview", "log", "refusal", "tables", "table", "writers"):
+        page.open(address + paths(log)[name])
+        assert page.value(CUT_OFF) == [], name
+        assert page.value(TINY) == [], name
+        assert page.value(GROUNDS) <= 1, name
+    page.open(address + "log")
+    seen = page.value("[...document.querySelectorAll('td')].filter((each) => !each.checkVisibility()).length")
+    assert seen == 0
 
 
 @pytest.mark.parametrize(("scheme", "width"), SHAPES)

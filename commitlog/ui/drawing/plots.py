@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log10
 
-WIDTH, HEIGHT = 480, 132
+WIDTH, HEIGHT = 400, 120
 _LEFT, _TOP, _BOTTOM = 40, 8, 20
 
 
