@@ -224,6 +224,9 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         unread = run(settings, "sql", "SELECT nothing FROM t")
         assert unread.returncode == 1
         assert "DuckDB says" in unread.stderr
+        unwritten = run(settings, "sql", "DELETE FROM t").stderr
+        assert 'of type "DELETE"' in unwritten
+        assert "A DuckDB client writes by the line that `commitlog duckdb` prints" in unwritten
         followed = run_json(settings, "tail", "--after", "1", "--no-follow")
         assert [each["seq"] for each in followed] == [2, 3]
         assert "create table main.v" in run(settings, "tail", "--after", "1", "--no-follow").stdout

@@ -24,6 +24,7 @@ from commitlog.ops.cli.options import cell_text, current_catalog, json_option, p
 _OF_ITS_OWN = re.compile(r"\n\s*Did you mean \"pg_.*", re.DOTALL)
 _SPECIAL = re.compile(r"[\",\r\n]")
 _SHOWN_MAX = 10
+_WRITES = " A DuckDB client writes by the line that `commitlog duckdb` prints."
 
 
 @click.command("sql")
@@ -56,7 +57,9 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
             except duckdb.CatalogException as error:
                 raise InvalidRequestError(_not_there(str(error), catalog, snapshot_id)) from None
             except duckdb.Error as error:
-                raise InvalidRequestError(f"DuckDB says: {error}") from None
+                raise InvalidRequestError(
+                    f"DuckDB says: {error}{_WRITES if 'read-only mode' in str(error) else ''}"
+                ) from None
     if answer is None:
         raise click.UsageError("QUERY has no statement in it: give one, such as 'SELECT 1'")
     columns, rows = answer
