@@ -462,6 +462,10 @@ class ProposalTooLargeError(CommitLogError):
         )
 
 
+OF_ANOTHER_FOLDER = (
+    "where `commitlog up` runs it from another folder, go there, or set COMMITLOG_HOME to its .commitlog"
+)
+
 _NOT_LET_IN = (
     (
         ("too many", "remaining connection slots"),
@@ -474,7 +478,12 @@ _NOT_LET_IN = (
         "What waits goes on once it has started; if it is not the one meant, set",
     ),
     (
-        ("FATAL:", "fe_sendauth"),  # libpq's own word where it was asked for a password
+        ("fe_sendauth",),  # libpq's own word where it was asked for a password
+        "refuses the connection",
+        f"Give it the password; {OF_ANOTHER_FOLDER}; if it is not the one meant, set",
+    ),
+    (
+        ("FATAL:",),
         "refuses the connection",
         "Check login and database, and whether it is the one meant; set",
     ),

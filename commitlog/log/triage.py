@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError
 
-from commitlog.errors import LogRefusedError
+from commitlog.errors import OF_ANOTHER_FOLDER, LogRefusedError
 
 TLS_FAILED, UNTRUSTED = "SSL handshake failed", "certificate verify failed"
 
@@ -165,7 +165,7 @@ def unreached(error: KafkaError) -> Unreached | None:
         other = (
             "or it is no Kafka (COMMITLOG_BOOTSTRAP_SERVERS), one that hangs, or a proxy before one that does not run"
         )
-        return Unreached("takes connections and does not answer on them", f"{wish}, {other}")
+        return Unreached("takes connections and does not answer on them", f"{wish} - {OF_ANOTHER_FOLDER} -, {other}")
     return None
 
 

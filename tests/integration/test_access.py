@@ -191,7 +191,10 @@ def test_writer_of_one_log_when_it_asks_another_then_it_learns_nothing(
             {"ssl.ca.location": "strangers"},
             r"by TLS.*is not trusted: unable to get local issuer.*kafka\.ssl\.ca\.location",
         ),
-        ({"security.protocol": "PLAINTEXT"}, r"does not answer on them.*security\.protocol is PLAINTEXT.*it wants TLS"),
+        (
+            {"security.protocol": "PLAINTEXT"},
+            r"does not answer on them.*security\.protocol is PLAINTEXT.*it wants TLS.*another folder.*COMMITLOG_HOME",
+        ),
     ],
 )
 def test_client_when_password_user_or_certificate_is_wrong_then_told_so_and_nothing_secret(

@@ -92,6 +92,7 @@ def test_error_when_a_process_of_a_pool_fails_then_its_parent_hears_why(tmp_path
         ("FATAL:  remaining connection slots are reserved for roles", "has no connection left"),
         ("FATAL:  the database system is starting up", r"takes no connection now.* goes on once it has started"),
         ('FATAL:  database "lake" does not exist', r"refuses the connection.* Check login and database"),
+        ("fe_sendauth: no password supplied", r"refuses the connection.* from another folder, .* COMMITLOG_HOME"),
         ('FATAL:  no pg_hba.conf entry for host "h", user "u", SSL off', "refuses the connection"),
         ("failed: server does not support SSL, but SSL was required", r"by TLS.* Check sslmode"),
         ("failed: SSL error: certificate verify failed", "by TLS"),
