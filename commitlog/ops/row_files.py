@@ -371,7 +371,10 @@ def _separator(path: Path) -> str:
 def _format(path: Path) -> str:
     found = next((_FORMATS[ending] for ending in reversed(path.suffixes) if ending in _FORMATS), None)
     if found is None:
-        raise InvalidRequestError(f"{path} does not end with one of {', '.join(_FORMATS)}: what it holds is not known")
+        raise InvalidRequestError(
+            f"{path} does not end with one of {', '.join(_FORMATS)}: what it holds is not known. Of standard input, --format "
+            "says it: `commitlog load TABLE - --format csv < FILE`"
+        )
     return found
 
 

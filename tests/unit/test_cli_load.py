@@ -183,7 +183,11 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
     [
         (["t", "rows.csv"], TableNotFoundError, "--create"),
         (["t", "none.csv", "--create"], DataFileError, "none.csv does not exist"),
-        (["t", "rows.txt", "--create"], InvalidRequestError, r"rows.txt does not end with one of \.csv"),
+        (
+            ["t", "rows.txt", "--create"],
+            InvalidRequestError,
+            r"rows.txt does not end with one of \.csv.* - --format csv <",
+        ),
         (["t", "bad.parquet", "--create"], DataFileError, "bad.parquet cannot be read as Parquet"),
         (["t", "bad.csv", "--create"], DataFileError, "bad.csv cannot be read as CSV"),
         (
