@@ -373,6 +373,7 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         projector.send_signal(signal.SIGSTOP)
         run_json(settings, "submit", "-", given=line(create("t")))
         stuck = seen(settings, "readers do not see what was decided")
+        assert str(stuck.problems[0]).endswith("slow, or stuck; its log says more")
         assert (stuck.projector_alive, stuck.lag) == (True, 1)
         hasty = dataclasses.replace(settings, catalog_timeout_ms=100)
         export = ["catalog", "export", "--to", str(tmp_path / "out")]

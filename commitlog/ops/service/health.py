@@ -209,7 +209,9 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
     if not alive:
         problems.append(f"no projector is connected to the catalog: {_who_starts(settings, 'projector')}")
     if lag_s > LAG_S_MAX:
-        problems.append(f"readers do not see what was decided {lag_s:.0f} s ago: the projector is slow, or stuck")
+        problems.append(
+            f"readers do not see what was decided {lag_s:.0f} s ago: the projector is slow, or stuck; its log says more"
+        )
     return _Reading(alive, standbys, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
 
 
