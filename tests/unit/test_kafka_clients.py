@@ -107,3 +107,14 @@ os._exit(0)
 def test_make_admin_when_the_process_was_forked_then_no_client_of_the_parent_is_ended() -> None:
     run = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=120)
     assert run.stdout.split() == ["0"]
+
+
+CONNECTS = "import sys; from commitlog import CommitLog; CommitLog.connect(home=sys.argv[1])"
+
+
+@pytest.mark.parametrize("options", [[], ["-O"]], ids=["plain", "without asserts"])
+def test_connect_when_nothing_runs_then_says_so_at_once(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "ports.json").write_text("{}")
+    line = [sys.executable, *options, "-c", CONNECTS, str(tmp_path)]
+    run = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    assert f"LogUnavailableError: Kafka at 127.0.0.1:9092 does not answer: nothing runs in {tmp_path}" in run.stderr

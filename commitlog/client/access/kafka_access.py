@@ -161,7 +161,7 @@ class KafkaAccess:
         self._handlers = InstalledHandlers()
         self._is_closed = False
         self._begin_unconnected()
-        assert self._connections.genesis
+        self._connect()
         _accesses.add(self)
 
     def _begin_unconnected(self) -> None:
@@ -180,11 +180,13 @@ class KafkaAccess:
     def _connections(self) -> _Connections:
         if self._is_closed:
             raise log_is_closed()
-        if self._connected is None:
-            with self._connecting:
-                if self._connected is None:
-                    self._connected = _Connections(self._settings)
-        return self._connected
+        return self._connect() if self._connected is None else self._connected
+
+    def _connect(self) -> _Connections:
+        with self._connecting:
+            if self._connected is None:
+                self._connected = _Connections(self._settings)
+            return self._connected
 
     def leave_to_parent(self) -> None:
         """In a process made by fork: let the connections alone, which are the parent's, and make others when needed.
