@@ -575,7 +575,8 @@ class CatalogRefusedError(CommitLogError):
         self.detail = detail
         lacks = (
             "The login lacks a role: `commitlog acl apply --catalog-reader` lets it read, --catalog-projector run a "
-            "projector. If it has the role, `commitlog init` gives that what it lacks, as the owner of the catalog's tables"
+            "projector; a catalog is made, and made anew, by the owner of the database. If it has the role, `commitlog init` "
+            "gives that what it lacks, as the owner of the catalog's tables"
         )
         missing = (
             "`commitlog init` makes what is missing of a catalog, as the owner of its tables; `commitlog doctor` says "

@@ -2,9 +2,9 @@
 
 A trigger on every table of the catalog refuses what others write, with a message that says what to do instead; it runs once
 per statement or COPY, so the projector pays nothing per row, and in every session, also where replication's role is set.
-It asks two things. Who writes is the table's owner or a member of ``commitlog_projector``: that is the key, which nobody can
-give himself, whatever else was granted to him. And the session has said that it is a projector's, which is no key but keeps
-accidents out: a stock client that was given the projector's password is refused too.
+It asks two things. Who writes is the table's or the catalog's owner or a member of ``commitlog_projector``: that is the key,
+which nobody can give himself, whatever else was granted to him. And the session has said that it is a projector's, which is no
+key but keeps accidents out: a stock client that was given the projector's password is refused too.
 
 Three roles without login are for others to be members of: ``commitlog_reader`` sees everything, also tables that are made
 later; ``commitlog_writer`` sees the same, and the gateway proposes what its members commit; ``commitlog_projector`` may run a
@@ -73,6 +73,7 @@ _REFUSE: LiteralString = """
                 ELSE {change} END;
         END IF;
         IF NOT (SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = TG_RELID)
+           AND NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = {own} AND pg_has_role(current_user, nspowner, 'USAGE'))
            AND NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = {role} AND pg_has_role(current_user, oid, 'USAGE')) THEN
             RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
                 MESSAGE = {refusal} || format({stranger}, current_user);
@@ -84,6 +85,7 @@ _REFUSING = (
     .format(
         setting=sql.Literal(_SETTING),
         agreed=sql.Literal(QUERY_SNAPSHOTS_TABLE),
+        own=sql.Literal(OWN_SCHEMA),
         role=sql.Literal(PROJECTOR_ROLE),
         refusal=sql.Literal(REFUSAL),
         stranger=sql.Literal(f"%I is no member of {PROJECTOR_ROLE}, which only the catalog's projectors are"),
@@ -100,6 +102,12 @@ _GUARD = sql.SQL("""
     EXECUTE FUNCTION commitlog.refuse_foreign_commit(); ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger}""")
 _OPEN = sql.SQL("""
     DO $$ BEGIN IF to_regrole({name}) IS NOT NULL THEN GRANT {privileges} ON {table} TO {role}; END IF; END $$""")
+# The catalog's owner is whoever owns the schema of our own tables; a member of a role may make tables beside his.
+_OPEN_TO_OWNER = sql.SQL("""
+    DO $$ DECLARE owner regrole := (SELECT nspowner FROM pg_namespace WHERE nspname = {own}); BEGIN
+    IF owner <> quote_ident(current_user)::regrole THEN
+        EXECUTE format('GRANT {privileges} ON %I TO %s', {name}, owner);
+    END IF; END $$""")
 _CATALOGS_TABLES = sql.SQL("""
     SELECT c.oid, c.relname, c.oid::regclass::text AS name FROM pg_class c WHERE c.relkind = 'r' AND (
         c.relnamespace = quote_ident(current_schema())::regnamespace
@@ -189,7 +197,10 @@ def guard_statement(table: str) -> sql.Composed:
         )
         for role, privileges in _PRIVILEGES.items()
     ]
-    return sql.SQL(";").join([_guarding(sql.Identifier(table)), *opened])
+    to_owner = _OPEN_TO_OWNER.format(
+        own=sql.Literal(OWN_SCHEMA), privileges=sql.SQL(_PRIVILEGES[PROJECTOR_ROLE]), name=sql.Literal(table)
+    )
+    return sql.SQL(";").join([_guarding(sql.Identifier(table)), *opened, to_owner])
 
 
 def _guarding(table: sql.Composable) -> sql.Composed:

@@ -17,6 +17,7 @@ from lakes import Lake
 from psycopg import sql
 
 from commitlog.catalog.alterations import alterations
+from commitlog.catalog.grants import carry_over
 from commitlog.catalog.guard import (
     PROJECTOR_ROLE,
     READER_ROLE,
@@ -72,17 +73,17 @@ def contents(lake: Lake) -> dict[str, list[tuple[object, ...]]]:
 
 
 @contextmanager
-def member_of(lake: Lake, role: str) -> Iterator[str]:
+def member_of(database_url: str, role: str) -> Iterator[str]:
     """The URL of a user that has a role and nothing else."""
-    name = f"user_{abs(hash(lake.database_url)) % 10**8}_{role}"
+    name = f"user_{abs(hash(database_url)) % 10**8}_{role}"
     user = sql.Identifier(name)
-    with psycopg.connect(lake.database_url, autocommit=True) as conn:
+    with psycopg.connect(database_url, autocommit=True) as conn:
         conn.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret' IN ROLE {}").format(user, sql.Identifier(role)))
-    host = lake.database_url.partition("@")[2]
+    host = database_url.partition("@")[2]
     try:
         yield f"postgresql://{name}:secret@{host}"
     finally:
-        with psycopg.connect(lake.database_url, autocommit=True) as conn:
+        with psycopg.connect(database_url, autocommit=True) as conn:
             conn.execute(sql.SQL("DROP OWNED BY {}; DROP ROLE {}").format(user, user))
 
 
@@ -150,7 +151,7 @@ def test_guard_when_replication_is_played_then_it_refuses_all_the_same(lake: Lak
 
 
 def test_guard_when_somebody_with_every_grant_says_that_he_is_the_projector_then_refused(lake: Lake) -> None:
-    with member_of(lake, READER_ROLE) as url:
+    with member_of(lake.database_url, READER_ROLE) as url:
         user = sql.Identifier(url.partition("//")[2].partition(":")[0])
         with psycopg.connect(lake.database_url, autocommit=True) as conn:
             for schema in ("public", "commitlog"):
@@ -180,7 +181,7 @@ def test_install_when_the_lakes_schema_is_shared_then_what_others_make_there_sta
     lake.conn.execute("CREATE TABLE salaries (id BIGINT)")
     lake.conn.commit()
     with (
-        member_of(lake, READER_ROLE) as url,
+        member_of(lake.database_url, READER_ROLE) as url,
         psycopg.connect(url) as conn,
         pytest.raises(psycopg.Error, match="denied"),
     ):
@@ -251,26 +252,34 @@ def test_guard_when_somebody_removed_it_then_installing_brings_it_back(lake: Lak
     assert missing_roles(lake.conn) == []
 
 
-def test_install_when_the_owner_may_not_create_roles_and_somebody_else_has_then_writers_read_too(
-    database_url: str, tmp_path: Path
-) -> None:
+@contextmanager
+def owner_of(database_url: str) -> Iterator[str]:
+    """The URL of a user that owns the database and may nothing else."""
     host, _, database = database_url.partition("@")[2].rpartition("/")
     owner = sql.Identifier(f"owner_of_{database}")
     with psycopg.connect(database_url, autocommit=True) as conn:
         for role in missing_roles(conn):
             conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
-        conn.execute(sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(READER_ROLE), sql.Identifier(WRITER_ROLE)))
         conn.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(owner))
         conn.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(database), owner))
     try:
-        with closing(Lake(f"postgresql://owner_of_{database}:secret@{host}/{database}", tmp_path / "lake")) as lake:
-            lake.commit(create_table())
-            assert unguarded_tables(lake.conn) == []
-            assert {role: closed_tables(lake.conn, role) for role in ROLES} == {role: [] for role in ROLES}
+        yield f"postgresql://owner_of_{database}:secret@{host}/{database}"
     finally:
         with psycopg.connect(database_url, autocommit=True) as conn:
             conn.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER; DROP OWNED BY {}").format(owner, owner))
             conn.execute(sql.SQL("DROP ROLE {}").format(owner))
+
+
+def test_install_when_the_owner_may_not_create_roles_and_somebody_else_has_then_writers_read_too(
+    database_url: str, tmp_path: Path
+) -> None:
+    with owner_of(database_url) as owner:
+        with psycopg.connect(database_url, autocommit=True) as conn:
+            conn.execute(sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(READER_ROLE), sql.Identifier(WRITER_ROLE)))
+        with closing(Lake(owner, tmp_path / "lake")) as lake:
+            lake.commit(create_table())
+            assert unguarded_tables(lake.conn) == []
+            assert {role: closed_tables(lake.conn, role) for role in ROLES} == {role: [] for role in ROLES}
 
 
 @pytest.mark.parametrize("role", [READER_ROLE, WRITER_ROLE])
@@ -281,7 +290,7 @@ def test_reader_role_when_the_stock_client_attaches_with_it_then_it_reads_all_al
     lake.commit(insert(table="rows", id=1, v="x"))
     lake.commit(delete({0: [1, 2]}))
     lake.append("later", [{"id": 1, "v": "x"}], TYPES)
-    with member_of(lake, role) as url:
+    with member_of(lake.database_url, role) as url:
         with open_lake(url) as client:
             assert client.execute("SELECT count(*) FROM t").fetchone() == (48,)
             assert client.execute("SELECT * FROM rows").fetchall() == [(1, "x")]
@@ -296,7 +305,7 @@ def test_reader_role_when_the_stock_client_attaches_with_it_then_it_reads_all_al
 def test_reader_role_when_many_processes_ask_for_the_snapshot_of_a_query_then_all_are_told_what_the_first_proposed(
     lake: Lake,
 ) -> None:
-    with member_of(lake, READER_ROLE) as reader:
+    with member_of(lake.database_url, READER_ROLE) as reader:
         asking = [Catalog(reader) for _ in range(8)]
         with ThreadPoolExecutor(8) as pool:
             told = set(pool.map(lambda at: asking[at].agreed_snapshot("one", lambda: at), range(8)))
@@ -312,7 +321,7 @@ def test_reader_role_when_many_processes_ask_for_the_snapshot_of_a_query_then_al
 
 
 def test_projector_role_when_a_member_projects_then_readers_see_what_it_made(lake: Lake) -> None:
-    with member_of(lake, PROJECTOR_ROLE) as projector:
+    with member_of(lake.database_url, PROJECTOR_ROLE) as projector:
         mine = Lake.__new__(Lake)
         mine.__dict__.update(lake.__dict__)
         mine.reconnect(projector)
@@ -321,8 +330,28 @@ def test_projector_role_when_a_member_projects_then_readers_see_what_it_made(lak
         mine.commit(create_table("later"), keyed_table("rows"))
         mine.commit(insert(table="rows", id=1, v="x"), change("DELETE", positions=[{"data_file_id": 0, "rows": [1]}]))
         mine.conn.close()
-        with member_of(lake, READER_ROLE) as reader, open_lake(reader) as client:
+        with member_of(lake.database_url, READER_ROLE) as reader, open_lake(reader) as client:
             assert client.execute("SELECT count(*) FROM t").fetchone() == (49,)
             assert client.execute("SELECT * FROM rows").fetchall() == [(1, "x")]
         assert unguarded_tables(lake.conn) == []
         assert closed_tables(lake.conn, PROJECTOR_ROLE) == []
+
+
+def test_projector_role_when_a_member_has_made_tables_then_the_catalogs_owner_projects_again_and_makes_them_anew(
+    database_url: str, tmp_path: Path
+) -> None:
+    with (
+        owner_of(database_url) as owner,
+        member_of(database_url, PROJECTOR_ROLE) as projector,
+        closing(Lake(owner, tmp_path / "lake")) as lake,
+    ):
+        for number, login in enumerate((projector, owner)):
+            lake.conn.close()
+            lake.reconnect(login)
+            lake.commit(*([] if number else [keyed_table()]), insert(id=number, v="x"))
+        with open_lake(owner) as client:
+            assert client.execute("FROM k ORDER BY id").fetchall() == [(0, "x"), (1, "x")]
+        # As a rebuild does.
+        lake.conn.execute("CREATE SCHEMA second CREATE TABLE ducklake_inlined_data_1_1 (id BIGINT)")
+        carry_over(lake.conn, [("public", "ducklake_inlined_data_1_1")], "second")
+        lake.conn.execute("DROP TABLE public.ducklake_inlined_data_1_1")
