@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from asyncio import StreamReader, StreamWriter, Transport
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, cast
@@ -100,10 +100,12 @@ class Gateway:
     Args:
         upstream: where what they read is.
         commits: takes their commits.
-        tls: the certificate that clients are shown; None lets them speak in the clear.
+        tls: gives what clients are shown, with the certificate as it is now; None lets them speak in the clear.
     """
 
-    def __init__(self, upstream: Upstream, commits: Committing, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, upstream: Upstream, commits: Committing, tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
         self._upstream = upstream
         self._commits = commits
         self._tls = tls
@@ -194,7 +196,7 @@ class Gateway:
                     return None
                 if startup.code == wire.SSL_REQUEST and self._tls is not None:
                     writer.write(wire.TLS)
-                    await writer.start_tls(self._tls)
+                    await writer.start_tls(self._tls())
                 else:
                     writer.write(wire.NO_TLS)
             elif startup.code == wire.CANCEL_REQUEST or startup.database == self._upstream.database:

@@ -183,3 +183,21 @@ def test_stock_clients_when_many_write_at_once_by_tls_then_each_row_is_there_onc
             assert sorted(client.execute("FROM t").fetchall()) == [(n,) for n in range(clients * rows)]
     with CommitLog.connect(settings=settings) as log:
         assert log.head_snapshot_id() == 1 + clients * rows
+
+
+@pytest.mark.usefixtures("deciding")
+def test_gateway_when_its_certificate_is_renewed_then_who_connects_is_shown_that_and_instead_of_a_broken_one_the_one_before(
+    settings: Settings, tmp_path: Path
+) -> None:
+    made = make_certificates(tmp_path / "certificates")
+    settings = replace(settings, gateway_tls_cert=made.certificate, gateway_tls_key=made.key)
+    with gateway_of(settings) as url:
+
+        def connect() -> None:
+            psycopg.connect(f"{url}&sslmode=verify-full&sslrootcert={made.authority}").close()
+
+        connect()
+        assert make_certificates(tmp_path / "certificates") == made
+        connect()
+        made.certificate.write_text("")
+        connect()

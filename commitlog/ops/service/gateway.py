@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import threading
 import time
@@ -30,6 +31,8 @@ from commitlog.ops.service.supervisor import GATEWAY, POLL_S
 
 START_TIMEOUT_S = 60.0
 
+_logger = logging.getLogger("commitlog.gateway")
+
 
 def run_gateway(
     settings: Settings,
@@ -53,7 +56,8 @@ def run_gateway(
     """
     progress = GatewayProgress() if progress is None else progress
     url = catalog_url(settings)
-    tls = _certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
+    certificate = settings.gateway_tls_cert
+    tls = None if certificate is None else _Certificate(certificate, settings.gateway_tls_key).shown
     is_chosen = not settings.is_default("gateway_port")
     last = last_port(settings, GATEWAY.name)
     keeping = Keeping(folder_of(settings) / f"kept-by-{GATEWAY.name}")
@@ -119,12 +123,40 @@ def awaited_gateway(settings: Settings, log_file: Path) -> str:
     return address
 
 
-def _certificate(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    if certificate is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"the gateway's certificate {certificate} cannot be used: {error}") from error
-    return context
+class _Certificate:
+    """The certificate that clients are shown: a renewed one is read where the old one was.
+
+    Raises:
+        ConfigurationError: at first, that it cannot be read; later the one that was read stays.
+    """
+
+    def __init__(self, certificate: Path, key: Path | None) -> None:
+        self._certificate, self._key = certificate, key
+        self._seen = self._look()
+        self._shown = self._read()
+
+    def shown(self) -> ssl.SSLContext:
+        """What clients are shown now."""
+        if (seen := self._look()) != self._seen:
+            self._seen = seen
+            try:
+                self._shown = self._read()
+            except ConfigurationError as error:
+                _logger.warning("%s; clients are shown the one before it", error)
+            else:
+                _logger.info("the certificate was renewed")
+        return self._shown
+
+    def _look(self) -> list[tuple[int, int]]:
+        files = (file for file in (self._certificate, self._key) if file is not None and file.exists())
+        return [(told.st_mtime_ns, told.st_ino) for told in map(Path.stat, files)]
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self._certificate, self._key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigurationError(
+                f"the gateway's certificate {self._certificate} cannot be used: {error}"
+            ) from error
+        return context
