@@ -405,6 +405,27 @@ def test_upstream_then_hosts_and_ports_are_as_libpq_reads_them(url: str, places:
     assert Upstream.of(url).places == places
 
 
+@pytest.mark.parametrize(
+    ("options", "asks", "needs", "verifies"),
+    [
+        ("", True, False, False),
+        ("?sslmode=disable", False, True, False),
+        ("?sslmode=require", True, True, False),
+        ("?sslmode=verify-full", True, True, True),
+        ("?sslrootcert=system", True, True, True),
+    ],
+)
+def test_upstream_then_tls_is_as_libpq_reads_it(
+    options: str, asks: bool, needs: bool, verifies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Upstream.of(f"postgresql://ann@a/lake{options}")
+    assert (told.tls is not None, told.needs_tls) == (asks, needs)
+    assert (told.tls is not None and told.tls.check_hostname) == verifies
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    found = Upstream.of(f"postgresql://ann@a/lake{options}").tls
+    assert (found is not None and found.check_hostname) == (verifies or not options)
+
+
 def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched(
     tmp_path: Path,
 ) -> None:
