@@ -117,11 +117,12 @@ def _attach(url: str) -> None:
 
 
 def test_statement_for_a_stock_client_then_it_has_the_tls_options_and_no_password(lake: Lake) -> None:
-    statement = attach_statement(lake.database_url)
+    statement = attach_statement(f"{lake.database_url}&sslpassword=hush&oauth_client_secret=hush")
     password = lake.database_url.partition("//")[2].partition("@")[0].partition(":")[2]
     assert "sslmode=verify-full" in statement
     assert "sslrootcert=" in statement
     assert password not in statement
+    assert "hush" not in statement
 
 
 @pytest.mark.usefixtures("deciding")

@@ -62,7 +62,8 @@ def attach_statement(database_url: str, *, may_write: bool = False) -> str:
     Raises:
         ConfigurationError: it is no URL of PostgreSQL.
     """
-    options = {name: value for name, value in _options(database_url).items() if name != "password"}
+    secret = ("password", "sslpassword", "oauth_client_secret")
+    options = {name: value for name, value in _options(database_url).items() if name not in secret}
     read_only = "" if may_write else " (READ_ONLY)"
     return f"ATTACH 'ducklake:postgres:{quoted(make_conninfo('', **options))}' AS {LAKE}{read_only};"
 
