@@ -126,6 +126,13 @@ def test_command_then_is_one_with_these_options(arguments: list[str]) -> None:
     command.make_parser(click.Context(command, context)).parse_args(list(options))
 
 
+def test_unit_then_its_home_is_one_that_it_may_look_into() -> None:
+    lines = UNIT.splitlines()
+    assert "ProtectHome=yes" in lines
+    [state] = [line.partition("=")[2] for line in lines if line.startswith("StateDirectory=")]
+    assert f"Environment=HOME=/var/lib/{state}" in lines
+
+
 def test_image_then_is_sent_what_it_copies_and_nothing_else_of_a_checkout() -> None:
     copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
