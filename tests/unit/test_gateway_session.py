@@ -347,7 +347,7 @@ def test_gateway_when_more_comes_with_a_request_for_encryption_then_refused(
         server = await asyncio.start_server(postgres.take, "127.0.0.1", 0)
         upstream = Upstream([server.sockets[0].getsockname()[:2]], "lake")
         taken = socket.create_server(("127.0.0.1", 0))
-        gateway = asyncio.create_task(Gateway(upstream, log, tls).serve(taken, log.stop))
+        gateway = asyncio.create_task(Gateway(upstream, log, tls and (lambda: tls)).serve(taken, log.stop))
         try:
             reader, writer = await asyncio.open_connection(*taken.getsockname())
             body = (wire.VERSION_3 << 16).to_bytes(4, "big") + STARTUP
