@@ -411,7 +411,7 @@ def test_scan_when_a_file_is_gone_then_says_which(log: CommitLog, table: str, tm
     scan = log.table(table).scan()
     Path(scan.files()[0].path).unlink()
     assert scan.count() == 3
-    with pytest.raises(DataFileError, match=r"\.parquet is not there"):
+    with pytest.raises(DataFileError, match=r"\.parquet is not there .*is lost: `commitlog doctor`"):
         scan.to_arrow()
 
 
