@@ -439,6 +439,13 @@ class ReadableLog:
             raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
         return found[0].seq
 
+    def _proposal_of(self, snapshot_id: int) -> UUID | None:
+        """Which proposal made a snapshot, as far as readers see it; None of what no proposal made, or is not there."""
+        from commitlog.catalog.history import HistoryFilter
+
+        found = self.contents().history(HistoryFilter(limit=1, snapshot_id=snapshot_id))
+        return found[0].proposal_id if found else None
+
     def _contents_at(self, snapshot: SnapshotGiven | None) -> tuple[Contents, int]:
         at = snapshot_of(self, snapshot)
         return self.contents(), at

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any, cast
+from uuid import UUID
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client import CommitLog, SubmittedOutcome
@@ -68,6 +69,11 @@ def wait_for_seq(log: CommitLog, seq: int, timeout_s: float) -> bool:
 def committed_as(log: CommitLog, writer_id: str, writer_seq: int) -> SubmittedOutcome | None:
     """The answer of a commit that was made before under a key, by whichever process."""
     return log._committed_as(writer_id, writer_seq)
+
+
+def proposal_of(log: CommitLog, snapshot_id: int) -> UUID | None:
+    """Which proposal made a snapshot, as far as readers see it."""
+    return log._proposal_of(snapshot_id)
 
 
 def settings_of(log: CommitLog) -> Settings:

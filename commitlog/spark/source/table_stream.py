@@ -17,7 +17,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from commitlog.catalog.history import HistoryFilter
 from commitlog.catalog.queries import Catalog, CatalogTable
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow, TableChanges
 from commitlog.client.reading.rows_of_file import rows_of_change
@@ -31,7 +30,7 @@ from commitlog.errors import (
     SnapshotNotFoundError,
     TableNotFoundError,
 )
-from commitlog.spark.connection import catalog_of, connect
+from commitlog.spark.connection import catalog_of, connect, proposal_of
 from commitlog.spark.reading.scan import scan_at
 from commitlog.spark.source.batch_limits import BatchLimits, Load
 from commitlog.spark.source.options import SourceOptions
@@ -249,9 +248,8 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _made_by(self, snapshot_id: int) -> str | None:
-        contents = connect(self._options.settings).contents()
-        found = contents.history(HistoryFilter(limit=1, snapshot_id=snapshot_id))
-        return str(found[0].proposal_id) if found else None
+        proposal_id = proposal_of(connect(self._options.settings), snapshot_id)
+        return None if proposal_id is None else str(proposal_id)
 
     def _check_made(self, offset: Offset) -> None:
         """Raise LogLossError where the log has another snapshot under the number: one that was restored gives it once more, and
