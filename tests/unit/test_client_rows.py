@@ -277,7 +277,9 @@ def test_append_when_times_are_of_several_classes_that_mean_the_same_then_they_a
     with log.transaction() as tx:
         tx.create_table("t", {"day": "date", "at": "timestamp"})
     log.append("t", [{"day": DAY, "at": NOON}, {"day": datetime(2026, 1, 1), "at": np.datetime64("2026-01-01T12:00")}])
-    log.append("t", [{"day": np.datetime64("2026-01-01"), "at": None}, {"day": np.datetime64("NaT", "D"), "at": pd.NaT}])
+    log.append(
+        "t", [{"day": np.datetime64("2026-01-01"), "at": None}, {"day": np.datetime64("NaT", "D"), "at": pd.NaT}]
+    )
     found = log.table("t").scan().to_arrow()
     assert found["day"].to_pylist() == [DAY, DAY, DAY, None]
     assert found["at"].to_pylist() == [NOON, NOON, None, None]
