@@ -98,7 +98,8 @@ def is_ready(settings: Settings) -> bool:
     try:
         with urllib.request.urlopen(f"{running_at(settings, measures_note('serve'))}readyz", timeout=DEADLINE_S):
             return True
-    except urllib.error.HTTPError:
+    except urllib.error.HTTPError as error:
+        error.close()
         return False
 
 

@@ -89,8 +89,9 @@ def test_page_when_nobody_decides_then_it_answers_and_says_what_to_do(settings: 
 def test_page_when_it_has_a_token_then_only_its_address_opens_it(settings: Settings) -> None:
     with page_of(replace(settings, ui_token=TOKEN)) as address:
         assert address.endswith(f"?token={TOKEN}")
-        with pytest.raises(urllib.error.HTTPError, match="401"):
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
             read(address.partition("?")[0])
+        refused.value.close()
 
 
 def test_page_when_others_could_look_without_a_token_then_does_not_begin(settings: Settings) -> None:

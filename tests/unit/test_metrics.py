@@ -161,7 +161,8 @@ def read(address: str | urllib.request.Request) -> tuple[int, str]:
         with urllib.request.urlopen(address, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 def connected(address: str) -> socket.socket:

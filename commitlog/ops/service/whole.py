@@ -49,6 +49,7 @@ class WatchedWhole:
             with urllib.request.urlopen(f"{address}readyz", timeout=ANSWER_TIMEOUT_S):
                 return None
         except urllib.error.HTTPError as error:
-            return str(error.read().decode()).strip()
+            with error:
+                return str(error.read().decode()).strip()
         except OSError:
             return f"it does not answer within {ANSWER_TIMEOUT_S:.0f} s"
