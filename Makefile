@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 READY := .venv/.ready
-PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
+PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
 CORE_TESTS := tests/unit tests/scenarios
 TWO_WORKERS := --numprocesses 2
@@ -123,7 +123,7 @@ test: chromium check compiled
 
 nightly: env
 	@$(BIN)/uv pip $(INSTALL) --quiet --editable '.[fuzz]' || echo "[nightly] no Atheris here: its test is left out"
-	@echo "[nightly] pytest -m nightly: the long simulations, and the oldest Spark"
+	@echo "[nightly] pytest -m nightly: the long simulations, the oldest Spark and the oldest packages"
 	@$(BIN)/pytest -m nightly --timeout 7200 -o faulthandler_timeout=7500
 
 # What tests/speed compares with; of both forms of the core.
