@@ -68,7 +68,7 @@ class PlayedAccess:
     def __init__(self, *, answers: bool) -> None:
         self.answers = answers
         self.reason: m.Reason | None = None
-        self.found: SimpleNamespace | CommitLogError | None = None
+        self.found: m.Outcome | CommitLogError | None = None
         self.seen: list[str] = []
         self.sent: list[PlayedAnswer] = []
 
@@ -124,12 +124,11 @@ def test_publish_many_when_so_many_are_on_their_way_then_one_is_answered_before_
     assert access.seen == ["sent a", "sent b", "answered a", "sent c", "answered b", "answered c"]
 
 
-def decided(proposal: m.Proposal, reason: m.Reason | None) -> SimpleNamespace:
+def decided(proposal: m.Proposal, reason: m.Reason | None) -> m.Outcome:
     """What the catalog has of a proposal."""
     verdict, snapshot_id = (m.Verdict.COMMITTED, 7) if reason is None else (m.Verdict.REJECTED, None)
-    told = {"verdict": verdict, "snapshot_id": snapshot_id, "reason": reason, "seq": 8, "head_snapshot_id": 7}
-    said = {"detail": None, "conflicts": (), "assigned": m.Assigned(), "decided_at_ms": 1, "invalid_code": None}
-    return SimpleNamespace(proposal=proposal, proposal_id=proposal.proposal_id, **told, **said)
+    outcome = m.Outcome(8, 1, m.Position(0, 0), 1, verdict, 7, proposal.proposal_id, proposal.writer_id)
+    return outcome.replace(snapshot_id=snapshot_id, reason=reason, proposal=proposal)
 
 
 def test_submit_when_the_log_has_forgotten_what_it_decided_of_an_id_then_the_answer_is_the_catalogs() -> None:

@@ -95,9 +95,13 @@ def is_one(where: Any) -> bool:
 
 
 def _given(each: Any) -> Predicate | Excluded:
-    if isinstance(each, Excluded) or (isinstance(each, Predicate) and isinstance(each.op, FilterOp)):
-        return each
-    return _condition((each.column, each.op, each.value) if isinstance(each, Predicate) else tuple(each))
+    if not isinstance(each, Predicate | Excluded):
+        return _condition(tuple(each))
+    if isinstance(each, Predicate) and not isinstance(each.op, FilterOp):
+        raise InvalidRequestError(
+            f"{each!r} is no filter: its op is a FilterOp, such as FilterOp.IN, and {each.op!r} is none"
+        )
+    return each
 
 
 def _condition(parts: tuple[Any, ...]) -> Predicate | Excluded:
