@@ -389,6 +389,23 @@ def test_lookup_of_the_end_when_an_old_outcome_was_looked_up_then_does_not_read_
         assert (last.seq, read) == (sent, list(range(151, sent + 1)))
 
 
+def test_lookup_of_the_end_when_the_last_outcome_alone_is_large_then_nothing_is_read_again(
+    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = Ids(11)
+    with closing(Catalog(made.database_url)) as catalog, closing(ResultsLookup(made, catalog)) as lookup, serving(made):
+        small = [proposal(ids, 0, create_table(f"t{number}")) for number in range(30)]
+        assert len(list(log.publish_many(small))) == 30
+        project(made)
+        assert lookup.last() is not None
+        read = seqs_read(monkeypatch)
+        assert log.submit(proposal(ids, 0, create_table("large")).replace(message="x" * 70_000)).committed
+        project(made)
+        last = lookup.last()
+        assert last is not None
+        assert (last.seq, read) == (31, [31])
+
+
 @pytest.mark.parametrize(
     ("where", "last_seq"),
     [

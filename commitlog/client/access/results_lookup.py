@@ -92,7 +92,7 @@ class ResultsLookup:
             if self._last is None:
                 self._begin_at(self._milepost(), lies_behind=lambda trim: True)
             elif self._is_behind():
-                self._skip_to(self._milepost())
+                self._skip_on()
             deque(self._to_end(), maxlen=0)
             at = self._at()
             if self._last is None and at is not None:
@@ -117,11 +117,13 @@ class ResultsLookup:
             self._begin_anew()
             raise
 
-    def _skip_to(self, newest: LogPosition | None) -> None:
-        """Go on at a place, where the reader has not come so far."""
-        at = self._at()
-        if newest is not None and at is not None and newest.seq > at.seq:
-            self._begin_at(newest, lies_behind=lambda trim: True)
+    def _skip_on(self) -> None:
+        """Go on nearer to the log's end, where the reader has not come so far: not at the newest place, after which nothing may
+        come, but at the one before it."""
+        at, newest = self._at(), self._milepost()
+        before = None if newest is None else self._milepost(before_seq=newest.seq)
+        if before is not None and at is not None and before.seq > at.seq:
+            self._begin_at(before, lies_behind=lambda trim: True)
 
     def _to_end(self) -> Iterator[FoundOutcome]:
         """What comes after the place where the reader is, up to the end of the log as it is now."""
