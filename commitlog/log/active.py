@@ -193,10 +193,9 @@ class Active:
             self._waiting.extend(self._proposed(room))
             is_all = len(self._waiting) < room
         now_ms = None if self._decides_as_made else self._ports.clock_ms()
-        until_s = self._ports.clock_s() + HEARTBEAT_INTERVAL_S
         while self._waiting and not self._is_full():
             self._decider.decide_all(self._some(), self._batch, now_ms=now_ms, told=self._telling.told)
-            if self._ports.clock_s() >= until_s:
+            if self._ports.clock_s() - self._beaten_s >= HEARTBEAT_INTERVAL_S:
                 break
         return is_all and not self._waiting
 
