@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
 import threading
@@ -116,5 +117,6 @@ CONNECTS = "import sys; from commitlog import CommitLog; CommitLog.connect(home=
 def test_connect_when_nothing_runs_then_says_so_at_once(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "ports.json").write_text("{}")
     line = [sys.executable, *options, "-c", CONNECTS, str(tmp_path)]
-    run = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    environment = {name: value for name, value in os.environ.items() if name != "COMMITLOG_BOOTSTRAP_SERVERS"}
+    run = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert f"LogUnavailableError: Kafka at 127.0.0.1:9092 does not answer: nothing runs in {tmp_path}" in run.stderr
