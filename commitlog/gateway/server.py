@@ -208,9 +208,9 @@ class Gateway:
 
 
 async def _read_at_least(size: int, reader: StreamReader, said: bytearray) -> None:
-    """Have so much; whatever has come is read with it, so that nothing stays behind in the reader."""
+    """Have so much, and more where more has come: of a reader in which something stays behind, it is more than a message."""
     while len(said) < size:
-        came = await reader.read(wire.STARTUP_BYTES_MAX)
+        came = await reader.read(2 * wire.STARTUP_BYTES_MAX)
         if not came:
             raise asyncio.IncompleteReadError(bytes(said), size)
         said += came

@@ -337,8 +337,9 @@ def test_gateway_when_another_database_is_asked_for_then_refused() -> None:
 
 @pytest.mark.parametrize("tls", [None, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)], ids=["no TLS", "TLS"])
 @pytest.mark.parametrize("request_code", [wire.SSL_REQUEST, wire.GSS_REQUEST])
+@pytest.mark.parametrize("size", [8, wire.STARTUP_BYTES_MAX])
 def test_gateway_when_more_comes_with_a_request_for_encryption_then_refused(
-    request_code: int, tls: ssl.SSLContext | None
+    size: int, request_code: int, tls: ssl.SSLContext | None
 ) -> None:
     postgres = PlayedPostgres()
 
@@ -352,7 +353,7 @@ def test_gateway_when_more_comes_with_a_request_for_encryption_then_refused(
             reader, writer = await asyncio.open_connection(*taken.getsockname())
             body = (wire.VERSION_3 << 16).to_bytes(4, "big") + STARTUP
             injected = (len(body) + 4).to_bytes(4, "big") + body + wire.query("DROP TABLE t")
-            writer.write(b"\x00\x00\x00\x08" + request_code.to_bytes(4, "big") + injected)
+            writer.write(size.to_bytes(4, "big") + request_code.to_bytes(4, "big") + bytes(size - 8) + injected)
             told = await asyncio.wait_for(reader.read(), TIMEOUT_S)
             writer.close()
             return told
