@@ -20,6 +20,7 @@ from commitlog.catalog.guard import READER_ROLE, WRITER_ROLE, membership
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain import model as m
+from commitlog.errors import ConfigurationError
 
 
 @contextmanager
@@ -201,3 +202,9 @@ def test_gateway_when_its_certificate_is_renewed_then_who_connects_is_shown_that
         connect()
         made.certificate.write_text("")
         connect()
+
+
+def test_gateway_when_its_certificate_cannot_even_be_looked_at_then_says_so(settings: Settings) -> None:
+    settings = replace(settings, gateway_tls_cert=Path("n" * 300))
+    with pytest.raises(ConfigurationError, match=r"certificate n+ cannot be used"), gateway_of(settings):
+        pass

@@ -147,9 +147,8 @@ class _Certificate:
                 _logger.info("the certificate was renewed")
         return self._shown
 
-    def _look(self) -> list[tuple[int, int]]:
-        files = (file for file in (self._certificate, self._key) if file is not None and file.exists())
-        return [(told.st_mtime_ns, told.st_ino) for told in map(Path.stat, files)]
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(file) for file in (self._certificate, self._key) if file is not None]
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -160,3 +159,12 @@ class _Certificate:
                 f"the gateway's certificate {self._certificate} cannot be used: {error}"
             ) from error
         return context
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    """What is another one once a file was written, replaced, or may be read by others; None where it cannot be looked at."""
+    try:
+        told = file.stat()
+    except OSError:
+        return None
+    return told.st_ctime_ns, told.st_size, told.st_ino
