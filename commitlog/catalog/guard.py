@@ -93,9 +93,11 @@ _REFUSING = (
     )
     .as_string()
 )
+# Whoever writes chooses where names are looked up, and could have a table of roles of his own.
+_PATH: LiteralString = "pg_catalog, pg_temp"
 _FUNCTION = sql.SQL(
-    "CREATE OR REPLACE FUNCTION commitlog.refuse_foreign_commit() RETURNS trigger LANGUAGE plpgsql AS {}"
-).format(sql.Literal(_REFUSING))
+    "CREATE OR REPLACE FUNCTION commitlog.refuse_foreign_commit() RETURNS trigger LANGUAGE plpgsql SET search_path = {} AS {}"
+).format(sql.SQL(_PATH), sql.Literal(_REFUSING))
 
 _GUARD = sql.SQL("""
     CREATE OR REPLACE TRIGGER {trigger} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT
@@ -117,9 +119,8 @@ _UNGUARDED = sql.SQL("""
     SELECT c.name FROM ({tables}) c WHERE NOT EXISTS (
         SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
         WHERE t.tgrelid = c.oid AND t.tgname = %(trigger)s AND t.tgtype = %(type)s AND t.tgenabled = 'A'
-        AND p.oid = to_regproc('commitlog.refuse_foreign_commit') AND p.prosrc = %(source)s) ORDER BY 1""").format(
-    tables=_CATALOGS_TABLES
-)
+        AND p.oid = to_regproc('commitlog.refuse_foreign_commit') AND p.prosrc = %(source)s
+        AND p.proconfig = ARRAY[%(path)s]) ORDER BY 1""").format(tables=_CATALOGS_TABLES)
 _ROLES_THERE = sql.SQL("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)")
 _CLOSED = sql.SQL("""
     SELECT c.oid::regclass::text, pg_has_role(current_user, c.relowner, 'USAGE') FROM pg_class c
@@ -215,6 +216,7 @@ def unguarded_tables(conn: Connection) -> list[str]:
         "trigger": TRIGGER,
         "type": _TRIGGER_TYPE,
         "source": _REFUSING,
+        "path": f"search_path={_PATH}",
     }
     return [name for (name,) in conn.execute(_UNGUARDED, asked).fetchall()]
 

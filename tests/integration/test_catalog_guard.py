@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import LiteralString
 
 import duckdb
 import psycopg
@@ -165,6 +166,26 @@ def test_guard_when_somebody_with_every_grant_says_that_he_is_the_projector_then
                 with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no member"):
                     conn.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table.split("."))))
         assert contents(lake) == before
+
+
+@pytest.mark.parametrize(
+    "shadow",
+    [
+        "CREATE TEMP TABLE pg_roles AS SELECT 'commitlog_projector'::name AS rolname, current_user::regrole::oid AS oid",
+        "CREATE TEMP TABLE pg_namespace AS SELECT 'commitlog'::name AS nspname, current_user::regrole::oid AS nspowner",
+    ],
+)
+def test_guard_when_somebody_has_tables_named_as_postgres_own_then_it_asks_those_of_postgres(
+    lake: Lake, shadow: LiteralString
+) -> None:
+    with member_of(lake.database_url, READER_ROLE) as url:
+        user = sql.Identifier(url.partition("//")[2].partition(":")[0])
+        with psycopg.connect(lake.database_url, autocommit=True) as conn:
+            conn.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}").format(user))
+        with psycopg.connect(f"{url}?options=-c%20commitlog.projector%3Don", autocommit=True) as conn:
+            conn.execute(shadow)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no member"):
+                conn.execute("DELETE FROM ducklake_data_file")
 
 
 def test_guard_when_somebody_empties_its_function_then_noticed_and_brought_back(lake: Lake) -> None:
