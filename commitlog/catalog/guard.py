@@ -129,6 +129,7 @@ _CLOSED = sql.SQL("""
     AND NOT (has_schema_privilege(%(role)s, c.relnamespace, 'USAGE')
              AND (SELECT bool_and(has_table_privilege(%(role)s, c.oid, p)) FROM unnest(%(privileges)s::text[]) p))
     ORDER BY 1""")
+_OWNER = sql.SQL("SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = %s")
 _MAY_CREATE_ROLES = sql.SQL("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")
 _GRANT_LATER_TABLES = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA commitlog GRANT {} ON TABLES TO {}")
 _GRANT_SCHEMAS = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
@@ -155,15 +156,17 @@ def install_guard(conn: Connection) -> None:
         psycopg.errors.InsufficientPrivilege: something is missing and this session may not install it.
     """
     conn.execute(ONE_AT_A_TIME)
-    unguarded = unguarded_tables(conn)
-    if unguarded:
+    if unguarded_tables(conn):
         conn.execute(_FUNCTION)
-        for table in unguarded:
+        # Where the function alone was another, nothing is asked of tables that somebody else has made.
+        for table in unguarded_tables(conn):
             conn.execute(_guarding(sql.SQL(table)))
     for role in missing_roles(conn):
         _create_role(conn, role)
     for role in _PRIVILEGES.keys() - set(missing_roles(conn)):
         _grant(conn, role)
+    owner = _owner(conn)
+    _grant_tables(conn, owner, _closed_here(conn, owner))
 
 
 def ensure_guard(conn: Connection) -> None:
@@ -183,6 +186,8 @@ def ensure_guard(conn: Connection) -> None:
 def _is_complete(conn: Connection) -> bool:
     """Whether there is nothing to install, so that nobody has to be waited for."""
     if unguarded_tables(conn) or missing_roles(conn):
+        return False
+    if _closed_here(conn, _owner(conn)):
         return False
     return all(_opens_later_tables(conn, role) and not _closed_tables(conn, role) for role in _PRIVILEGES)
 
@@ -244,8 +249,24 @@ def closed_tables(conn: Connection, role: str) -> list[str]:
 
 def _closed_tables(conn: Connection, role: str) -> list[tuple[str, bool]]:
     """... and whether this session may open it."""
-    rows = conn.execute(_CLOSED, {"role": role, "privileges": _PRIVILEGES[role].split(", ")}).fetchall()
+    rows = conn.execute(_CLOSED, {"role": role, "privileges": _privileges(role).split(", ")}).fetchall()
     return [(name, mine) for name, mine in rows]
+
+
+def _closed_here(conn: Connection, role: str) -> list[str]:
+    """Those that this session may open."""
+    return [table for table, mine in _closed_tables(conn, role) if mine]
+
+
+def _owner(conn: Connection) -> str:
+    """The catalog's: whoever owns the schema of our own tables."""
+    [(owner,)] = conn.execute(_OWNER, (OWN_SCHEMA,)).fetchall()
+    return str(owner)
+
+
+def _privileges(role: str) -> LiteralString:
+    """What one of our roles may on the tables, or the catalog's owner, who may be the projector."""
+    return _PRIVILEGES.get(role, _PRIVILEGES[PROJECTOR_ROLE])
 
 
 def _create_role(conn: Connection, role: str) -> None:
@@ -261,12 +282,16 @@ def _create_role(conn: Connection, role: str) -> None:
 def _grant(conn: Connection, role: str) -> None:
     """Give a role its privileges: on what is there and lacks them, and on what this session's user makes later."""
     schemas = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys([current_schema(conn), OWN_SCHEMA])))
-    name, privileges = sql.Identifier(role), sql.SQL(_PRIVILEGES[role])
+    name = sql.Identifier(role)
     if not _opens_later_tables(conn, role):
-        conn.execute(_GRANT_LATER_TABLES.format(privileges, name))
-    closed = [table for table, mine in _closed_tables(conn, role) if mine]
+        conn.execute(_GRANT_LATER_TABLES.format(sql.SQL(_privileges(role)), name))
+    closed = _closed_here(conn, role)
     if closed:
-        on_schemas = sql.SQL(_SCHEMA_PRIVILEGES[role])
-        conn.execute(_GRANT_SCHEMAS.format(on_schemas, schemas, name))
-        on = sql.SQL(", ").join(map(sql.SQL, closed))
-        conn.execute(_GRANT_TABLES.format(privileges, on, name))
+        conn.execute(_GRANT_SCHEMAS.format(sql.SQL(_SCHEMA_PRIVILEGES[role]), schemas, name))
+        _grant_tables(conn, role, closed)
+
+
+def _grant_tables(conn: Connection, role: str, tables: list[str]) -> None:
+    if tables:
+        on = sql.SQL(", ").join(map(sql.SQL, tables))
+        conn.execute(_GRANT_TABLES.format(sql.SQL(_privileges(role)), on, sql.Identifier(role)))

@@ -376,3 +376,27 @@ def test_projector_role_when_a_member_has_made_tables_then_the_catalogs_owner_pr
         lake.conn.execute("CREATE SCHEMA second CREATE TABLE ducklake_inlined_data_1_1 (id BIGINT)")
         carry_over(lake.conn, [("public", "ducklake_inlined_data_1_1")], "second")
         lake.conn.execute("DROP TABLE public.ducklake_inlined_data_1_1")
+
+
+def test_install_when_a_member_has_made_tables_with_an_older_version_then_the_owner_brings_the_guard_up_and_they_are_opened(
+    database_url: str, tmp_path: Path
+) -> None:
+    with (
+        owner_of(database_url) as owner,
+        member_of(database_url, PROJECTOR_ROLE) as projector,
+        closing(Lake(owner, tmp_path / "lake")) as lake,
+    ):
+        name = sql.Identifier(owner.partition("//")[2].partition(":")[0])
+        lake.conn.close()
+        lake.reconnect(projector)
+        lake.commit(keyed_table(), insert(id=0, v="x"))
+        lake.conn.execute(sql.SQL("REVOKE ALL ON ducklake_inlined_data_1_1 FROM {}").format(name))
+        lake.conn.commit()
+        with psycopg.connect(owner, autocommit=True) as conn:
+            conn.execute("ALTER FUNCTION commitlog.refuse_foreign_commit() RESET ALL")
+            ensure_guard(conn)
+            assert unguarded_tables(conn) == []
+        ensure_guard(lake.conn)
+        lake.conn.close()
+        lake.reconnect(owner)
+        lake.commit(insert(id=1, v="x"))
