@@ -19,7 +19,7 @@ _RELATIONS = sql.SQL("""
 _OWNERS = sql.SQL("""
     SELECT n.relname, n.relkind::text, o.rolname FROM ({relations}) w
     JOIN pg_class n ON n.relnamespace = %(successor)s::regnamespace AND n.relname = w.relname AND n.relowner <> w.relowner
-    JOIN pg_roles o ON o.oid = w.relowner AND pg_has_role(o.oid, 'MEMBER')""").format(relations=_RELATIONS)
+    JOIN pg_roles o ON o.oid = w.relowner AND pg_has_role(o.oid, %(membership)s)""").format(relations=_RELATIONS)
 # Of tables and views as a whole, and of single columns; the owner's own are the owner's anyway.
 _GRANTS = sql.SQL("""
     WITH wanted AS ({relations})
@@ -75,6 +75,8 @@ def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor
     """Give relations of the same names in the schema ``successor`` the grants of these (schema, name), and the owners as far as
     this session may."""
     asked = _asked(relations, successor)
+    # From PostgreSQL 16 on there are members who may not act as the role, as whoever has made it and is no superuser.
+    asked["membership"] = "SET" if conn.info.server_version >= 160000 else "MEMBER"
     for name, kind, owner in conn.execute(_OWNERS, asked).fetchall():
         conn.execute(
             _SET_OWNER.format(
