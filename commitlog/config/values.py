@@ -200,5 +200,6 @@ def without_password(text: str) -> str:
 # Up to the last @ of the word: what is no valid URL must not show the rest of a password either.
 _URL_PASSWORD = re.compile(r"""(://[^\s:/@'"]*):[^\s'"]*@""")
 _NAMED_PASSWORD = re.compile(
-    r"""(?i)((?:^|\W)(?:(?:ssl)?password|oauth_client_secret)\s*=\s*)(?:''[^']*''|'(?:\\.|[^'\\])*'|[^\s&'"]+)"""
+    r"""(?i)((?:^|\W)(?:(?:ssl)?password|oauth_client_secret|scram_(?:client|server)_key)\s*=\s*)"""
+    r"""(?:''[^']*''|'(?:\\.|[^'\\])*'|[^\s&'"]+)"""
 )

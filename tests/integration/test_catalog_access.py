@@ -117,7 +117,7 @@ def _attach(url: str) -> None:
 
 
 def test_statement_for_a_stock_client_then_it_has_the_tls_options_and_no_password(lake: Lake) -> None:
-    statement = attach_statement(f"{lake.database_url}&sslpassword=hush&oauth_client_secret=hush")
+    statement = attach_statement(f"{lake.database_url}&sslpassword=hush&oauth_client_secret=hush&scram_client_key=hush")
     password = lake.database_url.partition("//")[2].partition("@")[0].partition(":")[2]
     assert "sslmode=verify-full" in statement
     assert "sslrootcert=" in statement

@@ -277,6 +277,7 @@ def test_load_when_the_run_file_is_damaged_then_names_it_and_says_what_to_do(tmp
         ("postgresql://h/db?user=me&password=hush&sslmode=require", "postgresql://h/db?user=me&password=***&sslmode=require"),
         ("postgresql://h/db?sslpassword=hush", "postgresql://h/db?sslpassword=***"),
         ("postgresql://h/db?oauth_client_secret=hush", "postgresql://h/db?oauth_client_secret=***"),
+        ("postgresql://h/db?scram_client_key=hush", "postgresql://h/db?scram_client_key=***"),
         ("host=h password=hush user=me", "host=h password=*** user=me"),
         (r"host=h password='hu\'s h' user=me", "host=h password=*** user=me"),
         ("ATTACH 'postgres:host=h password=''hu sh'' user=me'", "ATTACH 'postgres:host=h password=*** user=me'"),

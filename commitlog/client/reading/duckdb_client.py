@@ -62,7 +62,7 @@ def attach_statement(database_url: str, *, may_write: bool = False) -> str:
     Raises:
         ConfigurationError: it is no URL of PostgreSQL.
     """
-    secret = ("password", "sslpassword", "oauth_client_secret")
+    secret = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
     options = {name: value for name, value in _options(database_url).items() if name not in secret}
     read_only = "" if may_write else " (READ_ONLY)"
     return f"ATTACH 'ducklake:postgres:{quoted(make_conninfo('', **options))}' AS {LAKE}{read_only};"
