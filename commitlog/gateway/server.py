@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -52,7 +53,7 @@ class Upstream:
         defaults = {each.keyword.decode(): each.val.decode() for each in Conninfo.get_defaults() if each.val}
         options = {**defaults, **conninfo_to_dict(database_url)}
         if options.get("sslrootcert") == "system":
-            options.update(sslmode="verify-full", sslrootcert=None)
+            options["sslmode"] = "verify-full"
         hosts = str(options.get("host") or "").split(",")
         ports = str(options.get("port") or "").split(",")
         # One port is that of all hosts.
@@ -73,21 +74,31 @@ class Upstream:
         if host.startswith("/"):
             return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
         reader, writer = await asyncio.open_connection(host, port)
-        _prepare(writer)
-        if self.tls is not None:
-            writer.write(b"\x00\x00\x00\x08" + wire.SSL_REQUEST.to_bytes(4, "big"))
-            if await reader.readexactly(1) == wire.TLS:
-                await writer.start_tls(self.tls, server_hostname=host)
-            elif self.needs_tls:
-                raise ConnectionRefusedError("PostgreSQL does not speak TLS")
+        try:
+            _prepare(writer)
+            if self.tls is not None:
+                await self._encrypt(reader, writer, host, self.tls)
+        except BaseException:
+            writer.close()
+            raise
         return reader, writer
+
+    async def _encrypt(self, reader: StreamReader, writer: StreamWriter, host: str, tls: ssl.SSLContext) -> None:
+        writer.write(b"\x00\x00\x00\x08" + wire.SSL_REQUEST.to_bytes(4, "big"))
+        answer = await reader.readexactly(1)
+        if answer == wire.TLS:
+            await writer.start_tls(tls, server_hostname=host)
+        elif self.needs_tls or answer != wire.NO_TLS:
+            raise ConnectionRefusedError("PostgreSQL does not speak TLS")
 
 
 def _tls_of(options: dict[str, Any]) -> ssl.SSLContext | None:
     mode, root = options["sslmode"], options.get("sslrootcert")
     if mode in ("disable", "allow"):
         return None
-    context = ssl.create_default_context(cafile=root)
+    if root is None and os.path.isfile(own := os.path.expanduser("~/.postgresql/root.crt")):
+        root = own
+    context = ssl.create_default_context(cafile=None if mode == "prefer" or root == "system" else root)
     context.check_hostname = mode == "verify-full"
     if mode == "prefer" or (mode == "require" and not root):
         context.verify_mode = ssl.CERT_NONE

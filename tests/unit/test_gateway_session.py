@@ -417,14 +417,48 @@ def test_upstream_then_hosts_and_ports_are_as_libpq_reads_them(url: str, places:
     ],
 )
 def test_upstream_then_tls_is_as_libpq_reads_it(
-    options: str, asks: bool, needs: bool, verifies: bool, monkeypatch: pytest.MonkeyPatch
+    options: str, asks: bool, needs: bool, verifies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("PGSSLMODE", "PGSSLROOTCERT"):
+        monkeypatch.delenv(name, raising=False)
     told = Upstream.of(f"postgresql://ann@a/lake{options}")
     assert (told.tls is not None, told.needs_tls) == (asks, needs)
     assert (told.tls is not None and told.tls.check_hostname) == verifies
     monkeypatch.setenv("PGSSLMODE", "verify-full")
     found = Upstream.of(f"postgresql://ann@a/lake{options}").tls
     assert (found is not None and found.check_hostname) == (verifies or not options)
+
+
+def test_upstream_when_the_home_has_an_authoritys_certificate_then_it_is_read_where_libpq_verifies_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PGSSLROOTCERT", raising=False)
+    (tmp_path / ".postgresql").mkdir()
+    (tmp_path / ".postgresql" / "root.crt").write_text("no certificate", encoding="utf-8")
+    for options in ("sslmode=require", "sslmode=verify-full"):
+        with pytest.raises(ssl.SSLError):
+            Upstream.of(f"postgresql://ann@a/lake?{options}")
+    for options in ("sslmode=prefer", "sslmode=disable", "sslrootcert=system"):
+        Upstream.of(f"postgresql://ann@a/lake?{options}")
+
+
+def test_upstream_when_postgres_answers_a_request_for_tls_with_an_error_then_it_is_none_that_answers() -> None:
+    async def connecting() -> object:
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(8)
+            writer.write(b"Eout of memory\n\x00")
+            writer.close()
+
+        server = await asyncio.start_server(take, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            return await Upstream.of(f"postgresql://ann@127.0.0.1:{port}/lake?sslmode=prefer").connect()
+        finally:
+            server.close()
+
+    assert asyncio.run(connecting()) is None
 
 
 def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched(
