@@ -7,17 +7,20 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from commitlog.config import Settings
 from commitlog.errors import OutcomeUnknownError
 from commitlog.gateway import wire
 from commitlog.gateway.committing import Answer, identified
 from commitlog.gateway.keeping import Watch
 from commitlog.gateway.server import Gateway, Upstream
 from commitlog.gateway.wording import refusal_of_statement, unretried
+from commitlog.ops.service.gateway import through_gateway
 
 BATCH = (
     'INSERT INTO "public".ducklake_snapshot VALUES (2, NOW(), 1, 2, 0);INSERT INTO "public".ducklake_table VALUES (1);'
@@ -428,6 +431,17 @@ def test_upstream_then_tls_is_as_libpq_reads_it(
     monkeypatch.setenv("PGSSLMODE", "verify-full")
     found = Upstream.of(f"postgresql://ann@a/lake{options}").tls
     assert (found is not None and found.check_hostname) == (verifies or not options)
+
+
+def test_url_for_clients_then_leads_to_the_gateway_also_where_postgres_is_named_among_the_options(
+    tmp_path: Path,
+) -> None:
+    url = "postgresql://ann@/lake?host=/run/pg&port=7&sslmode=require&sslnegotiation=direct&application_name=x"
+    settings = Settings.load(environment={}, database_url=url, home=tmp_path)
+    assert through_gateway(settings, "127.0.0.1:9") == "postgresql://ann@127.0.0.1:9/lake?application_name=x"
+    settings = replace(settings, gateway_tls_cert=tmp_path)
+    expected = "postgresql://ann@127.0.0.1:9/lake?sslmode=require&application_name=x&channel_binding=disable"
+    assert through_gateway(settings, "127.0.0.1:9") == expected
 
 
 def test_upstream_when_the_home_has_an_authoritys_certificate_then_it_is_read_where_libpq_verifies_by_it(

@@ -30,6 +30,7 @@ from commitlog.ops.service.notes import folder_of
 from commitlog.ops.service.supervisor import GATEWAY, POLL_S
 
 START_TIMEOUT_S = 60.0
+_OF_POSTGRES = ("channel_binding=", "host=", "hostaddr=", "port=", "sslnegotiation=")
 
 _logger = logging.getLogger("commitlog.gateway")
 
@@ -92,13 +93,14 @@ def run_gateway(
 def through_gateway(settings: Settings, address: str) -> str:
     """The URL by which clients of DuckDB reach the catalog through a gateway, for the login that writers have.
 
-    What the login's URL says of TLS is about PostgreSQL, so a gateway that speaks in the clear is not asked for it.
+    What the login's URL says of a place and of TLS is about PostgreSQL, so a gateway that speaks in the clear is not asked for
+    it.
 
     address: the gateway's, host:port.
     """
     parts = urlsplit(settings.writer_url or settings.reader_url or catalog_url(settings))
     account, has_account, _ = parts.netloc.rpartition("@")
-    options = [option for option in parts.query.split("&") if not option.startswith("channel_binding=")]
+    options = [option for option in parts.query.split("&") if not option.startswith(_OF_POSTGRES)]
     if settings.gateway_tls_cert is None:
         options = [option for option in options if not option.startswith("ssl")]
     else:
