@@ -8,9 +8,9 @@ does not hold it would keep others.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from datetime import datetime
-from numbers import Integral
 from typing import Any
 
 from commitlog.client.tables.values import is_list, is_missing
@@ -24,6 +24,11 @@ def doubtful(values: Mapping[str, Any]) -> list[str]:
 
 
 def _holds_doubtful(value: Any) -> bool:
+    # Most values are one of these, and what follows takes several times as long.
+    if isinstance(value, str):
+        return False
+    if isinstance(value, int):
+        return _is_large(value)
     if isinstance(value, Mapping):
         return any(_holds_doubtful(inner) for each in value.items() for inner in each)
     if is_list(value):
@@ -51,7 +56,15 @@ def _is_not_finite(value: Any) -> bool:
 
 def _is_large(value: Any) -> bool:
     """Whether a value is a whole number that not every float column holds."""
-    return isinstance(value, Integral) and abs(int(value)) > _EVERY_FLOAT_MAX
+    is_whole = isinstance(value, int) or getattr(getattr(value, "dtype", None), "kind", None) in ("i", "u")
+    return is_whole and getattr(value, "ndim", 0) == 0 and abs(int(value)) > _EVERY_FLOAT_MAX
+
+
+def _is_held(data_type: ColumnType, number: int) -> bool:
+    """Whether a column that may be of floats has a whole number as it is."""
+    if data_type.name not in FLOATS:
+        return True
+    return abs(number) <= sys.float_info.max and nearest_float(data_type, number) == number
 
 
 def mistaken(data_type: ColumnType, value: Any) -> str | None:
@@ -63,12 +76,9 @@ def mistaken(data_type: ColumnType, value: Any) -> str | None:
     if _is_not_finite(value):
         return _NOT_FINITE if data_type.name in ("varchar", "blob") else None
     if _is_large(value):
-        is_held = data_type.name not in FLOATS or nearest_float(data_type, int(value)) == value
-        return (
-            None
-            if is_held
-            else f"is no number that a {data_type} holds: give it as a float, or change the column's type"
-        )
+        # Not as NumPy's: it would compare both as floats.
+        is_held = _is_held(data_type, int(value))
+        return None if is_held else f"is no number that a {data_type} holds: {_CHANGED}"
     inner = [inner for _, inner in data_type.fields]
     parts: list[tuple[ColumnType, Any]] = []
     if isinstance(value, Mapping) and data_type.name == "struct":
@@ -86,5 +96,6 @@ def mistaken(data_type: ColumnType, value: Any) -> str | None:
 _NAIVE = (
     "has a time without a zone, which is another moment from place to place: give it a tzinfo, such as datetime.UTC"
 )
+_CHANGED = "give it as a float, or change the column's type"
 _EVERY_FLOAT_MAX = 2**24
 _NOT_FINITE = "has a number that is none: give None for what is missing"
