@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from pyroaring import FrozenBitMap64
 from commitlog.client.files.lake import is_named_by_us
 from commitlog.domain import model as m
 from commitlog.errors import DataFileError, OutcomeUnknownError
+from commitlog.ops.maintenance import storage
 from commitlog.ops.maintenance.storage import list_files, stored_file
 from commitlog.testing import InMemoryCommitLog
 
@@ -42,6 +44,15 @@ def test_files_when_there_is_no_store_of_their_scheme_then_says_which_there_are(
         nowhere.append("t", pa.table({"id": [1]}), create=True)
     with pytest.raises(DataFileError, match=told):
         log.append("main.t", [f"{NOWHERE}/a.parquet"])
+
+
+def test_stored_file_when_its_store_is_not_reached_then_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreached(_: str) -> NoReturn:
+        raise OSError("no region")
+
+    monkeypatch.setattr(storage, "filesystem_of", unreached)
+    with pytest.raises(OSError, match="no region"):
+        stored_file("s3://lake/a.parquet")
 
 
 def test_append_when_a_file_is_to_stay_elsewhere_then_says_where_to_write_it(

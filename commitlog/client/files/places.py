@@ -50,7 +50,7 @@ def filesystem_of(place: str) -> tuple[fs.FileSystem, str]:
         filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
     except ArrowInvalid as error:
         hint = "the URL of an object store begins with s3://, gs:// or abfss:// here"
-        raise OSError(f"{place} cannot be reached ({error}): {hint}") from None
+        raise OSError(f"{place} cannot be reached ({error}): {hint}") from error
     return filesystem, f"{root.rstrip('/')}/{path}"
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
-from pyarrow import fs
+from pyarrow import ArrowInvalid, fs
 
 from commitlog.client.files.places import filesystem_of
 
@@ -128,10 +128,16 @@ def checksummed(place: str) -> str | None:
 
 
 def stored_file(path: str) -> StoredFile | None:
-    """A file as the storage has it now; None when it is not there, or not to be seen from here."""
+    """A file as the storage has it now; None when it is not there, or there is no store of its scheme.
+
+    Raises:
+        OSError: the store cannot be reached.
+    """
     try:
         filesystem, inner = _opened(path)
-    except OSError:
+    except OSError as error:
+        if not isinstance(error.__cause__, ArrowInvalid):
+            raise
         return None
     found = filesystem.get_file_info(inner)
     return StoredFile.of(found) if found.type is fs.FileType.File else None
