@@ -134,7 +134,7 @@ class TablesInSight:
         """The types of a table's columns, by their names."""
         if name not in self._types:
             # Not for each row anew: a table is made out by going through all changes.
-            self._types[name] = {fold(column.name): column.type for column in self._table(name).definition.columns}
+            self._types[name] = {fold(column.name): column.type for column in self.shape_of(name).definition.columns}
         return self._types[name]
 
     def _table(self, name: TableName) -> TableAt:

@@ -499,6 +499,21 @@ def test_insert_when_a_row_would_keep_a_value_as_something_else_then_refused(
             write({"id": 1, "v": value})
 
 
+def test_insert_when_a_table_is_known_then_its_types_are_asked_of_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "at": "timestamp"}, primary_key=["id"])
+    row = {"id": 2**53 + 1, "at": datetime(2026, 1, 1)}
+    known = log.table("t").at()
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "known_table", lambda *_: known)
+        patched.setattr(log, "table_at", lambda *_: pytest.fail("the catalog was asked"))
+        log.table("t").insert(row)
+    assert log.table("t").scan().to_arrow().to_pylist() == [row]
+
+
 def test_insert_when_bytes_and_numbers_are_what_the_column_has_then_they_are_taken(tmp_path: Path) -> None:
     log = InMemoryCommitLog(data_path=tmp_path)
     with log.transaction() as tx:
