@@ -78,6 +78,19 @@ with own_servers(Settings.load(), lambda line: None) as own, service_process(own
     sys.stdin.read()
 """
 
+KEPT = """\
+import os, subprocess, sys
+from pathlib import Path
+
+from commitlog.local.home import mark_of
+from commitlog.ops.bench.servers import ended_with_us
+
+home = Path(sys.argv[1])
+with ended_with_us(home):
+    print(subprocess.Popen(["sleep", "600"], env={**os.environ, **mark_of(home)}).pid, flush=True)
+    sys.stdin.read()
+"""
+
 MAKING = """\
 import sys
 from pathlib import Path
@@ -690,6 +703,21 @@ def test_own_servers_when_their_process_is_killed_then_nothing_of_them_is_left(s
         bench.kill()
     wait_until(lambda: not home.exists(), "its home to be removed")
     wait_until(lambda: not any(each.is_running() for each in left), "its processes to end")
+
+
+def test_ended_with_us_when_the_folder_has_wrong_settings_then_what_runs_in_the_home_ends(tmp_path: Path) -> None:
+    (tmp_path / "commitlog.toml").write_text("home = [", encoding="utf-8")
+    environment = {**os.environ, "COMMITLOG_PROFILE": "of-another-file"}
+    (home := tmp_path / "home").mkdir()
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", KEPT, str(home)], cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe, text=True
+    ) as bench:
+        assert bench.stdout is not None
+        left = psutil.Process(int(bench.stdout.readline()))
+        bench.kill()
+    wait_until(lambda: not left.is_running() or left.status() == psutil.STATUS_ZOMBIE, "the service to end")
+    assert home.is_dir()
 
 
 def test_stop_orphans_when_there_are_none_then_says_no(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import dataclasses
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +21,18 @@ from commitlog.config import Settings
 from commitlog.local.home import EmbeddedHome, mark_of
 from commitlog.local.processes import find_processes
 from commitlog.ops.service.serve import prepare
-from commitlog.ops.service.supervisor import COMMITLOG, GATEWAY, SERVICES
+from commitlog.ops.service.supervisor import GATEWAY, SERVICES
 
 STOP_TIMEOUT_S = 20.0
+
+# By none of the settings of the folder or the environment: they may be other ones than --config gave, or wrong.
+_DOWN = """\
+import os, sys
+from pathlib import Path
+from commitlog.config import Settings
+from commitlog.ops.service.runtime import down
+down(Settings.load(environment={}, config_file=Path(os.devnull), home=sys.argv[1]))
+"""
 
 Say = Callable[[str], None]
 
@@ -51,7 +61,7 @@ def ended_with_us(home: Path, *, is_removed: bool = False) -> Iterator[None]:
         home: of servers, and of the services that are told of it.
         is_removed: the home is removed then.
     """
-    done = shlex.join((*COMMITLOG, "down", "--home", str(home))) + (
+    done = shlex.join((sys.executable, "-c", _DOWN, str(home))) + (
         f"; {shlex.join(('rm', '-rf', str(home)))}" * is_removed
     )
     # Nobody writes into its standard input: what it reads is the end of this process.
