@@ -21,7 +21,7 @@ for module in pkgutil.walk_packages(commitlog.__path__, "commitlog."):
     if not module.name.startswith("commitlog.spark.source.") and not module.name.endswith("__main__"):
         import_module(module.name)
 import confluent_kafka
-print(confluent_kafka.__file__)
+assert confluent_kafka.__file__.startswith(sys.argv[1]), confluent_kafka.__file__
 """
 CHOSEN = (
     "test_cli_commands.py",
@@ -61,7 +61,7 @@ def test_chosen_when_packages_are_the_oldest_then_pass(tmp_path: Path) -> None:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
-    loads = [sys.executable, "-c", LOADS_ALL]
+    loads = [sys.executable, "-c", LOADS_ALL, str(tmp_path)]
     tests = [sys.executable, "-m", "pytest", "-q", "--no-cov", "-p", "no:cacheprovider"]
     for line in (loads, [*tests, *(f"tests/unit/{each}" for each in CHOSEN)]):
         done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True)
