@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from commitlog.client.reading import duckdb_client as duck
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.local.processes import DirectoryLock
 from commitlog.ops.demo import story as demo
 from commitlog.ops.demo.flights import Facts, unpack
 from commitlog.ops.demo.picture import draw
@@ -65,6 +67,26 @@ def test_clear_when_no_demo_made_the_folder_then_leaves_it(tmp_path: Path) -> No
     demo._clear(own)
     (own.home / "of-an-earlier-demo").touch()
     demo._clear(own)
+    assert [each.name for each in own.home.iterdir()] == ["made-by-commitlog-demo"]
+
+
+def test_clear_when_somebody_stops_what_a_killed_demo_left_then_waits_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = demo._own_settings(Settings.load(environment={}, home=tmp_path))
+    demo._clear(own)
+    for name in (".lock", "of-a-killed-demo"):
+        (own.home / name).touch()
+    stopping, there = ExitStack(), []
+
+    def sleep(_: float) -> None:
+        there.append((own.home / "of-a-killed-demo").exists())
+        stopping.close()
+
+    monkeypatch.setattr(demo.time, "sleep", sleep)
+    stopping.enter_context(DirectoryLock(own.home).borrowed())
+    demo._clear(own)
+    assert there == [True]
     assert [each.name for each in own.home.iterdir()] == ["made-by-commitlog-demo"]
 
 

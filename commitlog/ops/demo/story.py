@@ -30,12 +30,14 @@ from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Proposal
 from commitlog.errors import ConfigurationError, ProposalRejectedError
+from commitlog.local.processes import DirectoryLock
 from commitlog.ops.bench.servers import ended_with_us
 from commitlog.ops.demo.duckdb_writer import write_with_duckdb
 from commitlog.ops.demo.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
 from commitlog.ops.demo.picture import COLORS, draw
 from commitlog.ops.local_spark import local_spark
-from commitlog.ops.service.runtime import down, up
+from commitlog.ops.service.runtime import DOWN_TIMEOUT_S, down, up
+from commitlog.ops.service.supervisor import POLL_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,9 +137,21 @@ def _clear(settings: Settings) -> None:
                 f"{home} is there already, and no demo made it: choose another --home, or move it away"
             )
         down(settings, say=lambda line: None)
-        shutil.rmtree(home)
+        _remove(home)
     home.mkdir(parents=True)
     (home / _OWN).touch()
+
+
+def _remove(home: Path) -> None:
+    """Remove a home, once nobody stops anything there: what waits for the end of a killed demo may still be at it, and would
+    stop what is started there next."""
+    deadline = time.monotonic() + DOWN_TIMEOUT_S
+    while True:
+        with DirectoryLock(home).borrowed() as is_free:
+            if is_free or time.monotonic() > deadline:
+                shutil.rmtree(home)
+                return
+        time.sleep(POLL_S)
 
 
 def _start_servers(settings: Settings, console: Console) -> Settings:
