@@ -147,32 +147,37 @@ class MadeAt(NamedTuple):
 
 
 class Last(NamedTuple):
-    """The last snapshot of a source that a link brought; the id of the proposal by which the target took it over, and that
-    itself, None if it was trimmed, or told when the target joined."""
+    """The last snapshot of a source that a link brought, and the proposal by which the target took it over, None if that was
+    trimmed, or told when the target joined.
+
+    taken_by: the id of that proposal by the snapshot; before it, where others have brought a later one, likewise of that.
+    """
 
     source: str
     target: str
     snapshot_id: int
-    proposal_id: bytes
     proposal: m.Proposal | None
+    taken_by: Mapping[int, bytes]
 
     @classmethod
     def of(cls, target: CommitLog, target_node: str, source: str, next_tick: int) -> Last | None:
         """What a target has of a source, whose snapshots before ``next_tick`` it has; None when that is nothing."""
         last = target.access.last_by(writer_id_of(source))
-        if last is None:
-            # No link from the source has brought anything; others may have, of what it made.
+        taken_by: dict[int, bytes] = {}
+        if last is None or last.snapshot_id < next_tick - 1:
+            # Links from others have brought of what it made what no link from the source has.
             seq = target.access.taken_over_by(source, next_tick - 1)
-            if seq is None:
-                return None
-            last = LastBrought(next_tick - 1, seq)
-        [entry] = target.history(1, before=last.seq + 1)
-        assert entry.proposal_id is not None
+            if seq is not None:
+                taken_by[next_tick - 1] = _proposal_at(target, seq)
+                last = last or LastBrought(next_tick - 1, seq)
+        if last is None:
+            return None
+        taken_by[last.snapshot_id] = _proposal_at(target, last.seq)
         outcome = outcome_if_kept(target, last.seq)
         proposal = None if outcome is None else outcome.proposal
         if proposal is not None and proposal.writer_id == JOIN:
             proposal = None  # Of what the source said it tells what was left.
-        return cls(source, target_node, last.snapshot_id, entry.proposal_id.bytes, proposal)
+        return cls(source, target_node, last.snapshot_id, proposal, taken_by)
 
     def taken_again(self, source: CommitLog, node: Node, next_tick: int) -> tuple[Source, MadeAt]:
         """What forwards the source's outcomes after the snapshot, and where that was made.
@@ -196,13 +201,23 @@ class Last(NamedTuple):
         """Where the source has made the snapshot; which one that is its catalog says, also of what was archived.
 
         Raises:
-            SiteWentBackError: the source does not hold it, or holds one of another proposal under its number.
+            SiteWentBackError: the source does not hold it, or holds one of another proposal under its number; or so it is of
+                what others have brought since.
         """
-        if source.wait_for_snapshot() >= self.snapshot_id:
-            [entry] = source.history(1, snapshot=self.snapshot_id)
-            if entry.proposal_id is not None and may_bring(self.proposal_id, entry.proposal_id.bytes):
-                return MadeAt(entry.seq, int(entry.decided_at.timestamp() * 1000))
-        raise SiteWentBackError(self.source, self.target, self.snapshot_id)
+        head = source.wait_for_snapshot()
+        for snapshot_id, taken_by in self.taken_by.items():
+            found = source.history(1, snapshot=snapshot_id) if snapshot_id <= head else []
+            made_by = found[0].proposal_id if found else None
+            if made_by is None or not may_bring(taken_by, made_by.bytes):
+                raise SiteWentBackError(self.source, self.target, snapshot_id)
+        return MadeAt(found[0].seq, int(found[0].decided_at.timestamp() * 1000))
+
+
+def _proposal_at(log: CommitLog, seq: int) -> bytes:
+    """The id of the proposal of which an outcome tells; the catalog knows it also when that was archived."""
+    [entry] = log.history(1, before=seq + 1)
+    assert entry.proposal_id is not None
+    return entry.proposal_id.bytes
 
 
 class Passed(NamedTuple):

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 from logs_of_sites import site
 
-from commitlog.client.ids import new_proposal_id
 from commitlog.domain import model as m
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.errors import ConfigurationError, FencedError, LinkStoppedError, SiteWentBackError
@@ -62,10 +61,12 @@ def rows(log: InMemoryCommitLog) -> dict[str, Any]:
 
 def as_it_was(log: InMemoryCommitLog, seq: int) -> InMemoryCommitLog:
     """Another log of the same site, which holds what it had decided up to an outcome."""
-    restored = InMemoryCommitLog()
-    for outcome in log.outcomes[:seq]:
+    kept = log.outcomes[:seq]
+    times = iter([kept[0].decided_at_ms, *(outcome.decided_at_ms for outcome in kept)])
+    restored = InMemoryCommitLog(clock_ms=lambda: next(times, kept[-1].decided_at_ms))
+    for outcome in kept:
         assert outcome.proposal is not None
-        restored.submit(outcome.proposal.replace(proposal_id=new_proposal_id()))
+        restored.submit(outcome.proposal)
     return restored
 
 
@@ -628,6 +629,28 @@ def test_link_when_the_source_was_restored_and_others_brought_what_the_target_ha
         Link(restored, c)
     change(b, ("insert", row(2, "y")))
     assert bring(b, c).brought == 1
+
+
+@pytest.mark.parametrize("is_target", [False, True])
+def test_link_when_a_site_was_restored_without_what_another_link_brought_last_then_is_refused_and_else_goes_on(
+    a: InMemoryCommitLog, b: InMemoryCommitLog, is_target: bool
+) -> None:
+    c = site("c", 3)
+    bring(a, c)
+    change(b, ("insert", row(1, "b")))
+    bring(b, c)
+    restored = as_it_was(b, len(b.outcomes))
+    pair = (c, restored) if is_target else (restored, c)
+    Link(*pair)
+    change(b, ("insert", row(2, "lost")))
+    bring(b, a)
+    bring(a, c)
+    for key in (3, 4):
+        change(restored, ("insert", row(key, "since")))
+    with pytest.raises(SiteWentBackError, match=r"snapshot 5 of b is not what it was.*the log of b is older"):
+        Link(*pair)
+    Link(b, c)
+    Link(c, b)
 
 
 def test_link_when_the_target_forgot_the_details_of_what_it_took_over_then_goes_on_all_the_same(
