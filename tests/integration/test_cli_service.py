@@ -349,18 +349,19 @@ def test_status_when_the_receipts_are_kept_otherwise_than_a_log_needs_then_names
 def test_status_when_a_topic_is_gone_then_names_it_until_init_has_made_it_anew(settings: Settings) -> None:
     run_json(settings, "init")
     topics = topics_of(settings.log)
-    told = [f"there is no topic {each}: `commitlog init`" for each in (topics.receipts, topics.dead_letters)]
+    gone = [topics.receipts, topics.dead_letters, topics.control]
+    told = [f"there is no topic {each}: `commitlog init`" for each in gone]
 
     def named() -> list[bool]:
         problems = log_health(settings).problems
         return [any(each in problem for problem in problems) for each in told]
 
-    assert named() == [False, False]
-    for answer in make_admin(settings).delete_topics([topics.receipts, topics.dead_letters]).values():
+    assert named() == [False] * 3
+    for answer in make_admin(settings).delete_topics(gone).values():
         answer.result()
-    wait_until(lambda: named() == [True, True], "it is seen")
+    wait_until(lambda: named() == [True] * 3, "it is seen")
     run_json(settings, "init")
-    wait_until(lambda: named() == [False, False], "it is seen that they are there again")
+    wait_until(lambda: named() == [False] * 3, "it is seen that they are there again")
 
 
 def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(

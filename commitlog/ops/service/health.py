@@ -117,8 +117,10 @@ def log_health(settings: Settings) -> LogHealth:
     noted = {service for service, _ in errors}
     silent = tuple(link.problem for link in links if link.problem is not None and link.service not in noted)
     said = (*full_disks(settings), *silent, *(f"{service}: {error}" for service, error in errors))
+    ill_set: tuple[str, ...] = ()
     try:
         genesis = require_genesis(settings)
+        ill_set = _ill_set(settings, genesis.partitions)
         with (
             closing(HeartbeatListener(settings)) as listener,
             closing(Catalog(settings.database_url)) as catalog,
@@ -128,10 +130,9 @@ def log_health(settings: Settings) -> LogHealth:
             heartbeat = listener.next_of(genesis.log_id)
             read = _reading(settings, catalog, lookup, genesis.log_id)
             relay, unrelayed = _at_the_border(settings, genesis.partitions)
-            ill_set = _ill_set(settings, genesis.partitions)
             stands_still = heartbeat is not None and _is_undecided(settings, catalog, read, sent)
     except CommitLogError as error:
-        return LogHealth(settings.log, links=links, errors=errors, problems=(str(error), *said))
+        return LogHealth(settings.log, links=links, errors=errors, problems=(*ill_set, str(error), *said))
     last = read.last
     unserved: tuple[str, ...] = ()
     if heartbeat is None:
