@@ -86,7 +86,8 @@ def there(path: str | None = None) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataFileError(
             f"the data file {path or error} is not there (any more): a snapshot that was expired cannot be read once "
-            "`commitlog clean` has run; one of the newest snapshot is lost: `commitlog doctor` names all such, and what to do"
+            "`commitlog clean` has run; one of the newest snapshot is lost: `commitlog doctor` looks for all such, "
+            "and says what to do"
         ) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataFileError(
