@@ -220,6 +220,18 @@ def _proposal_at(log: CommitLog, seq: int) -> bytes:
     return entry.proposal_id.bytes
 
 
+def brought_by(log: CommitLog, node: str, tick: int) -> bytes | None:
+    """The id of the proposal by which a link brought a snapshot of another node to a log; None where it was told by a join, or
+    may have been."""
+    seq = log.access.taken_over_by(node, tick)
+    for entry in () if seq is None else log.history(1, before=seq + 1):
+        is_of_link = entry.writer_id is not None and entry.writer_id.startswith(_LINK)
+        # The last that a join tells comes as a link's, and is called as that snapshot as of which it told.
+        if is_of_link and entry.proposal_id is not None and not _OF_SCHEMAS.issuperset(entry.change_kinds):
+            return entry.proposal_id.bytes
+    return None
+
+
 class Passed(NamedTuple):
     """Where a link goes on after outcomes that were archived and had nothing to bring."""
 

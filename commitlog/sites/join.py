@@ -24,6 +24,7 @@ from commitlog.errors import ConfigurationError, DataFileError, FencedError, Lin
 from commitlog.sites.beginning import (
     JoinProgress,
     begun_join,
+    brought_by,
     check_joined,
     link_writers,
     next_tick_after,
@@ -70,6 +71,7 @@ class Join:
         self.progress = begun or JoinProgress(self._node.name, new.name, source.wait_for_snapshot())
         self._named_by: dict[tuple[str, str], tuple[str, int] | None] = {}
         self._told_of = b""
+        self._brought: dict[tuple[str, int], bytes | None] = {}
         self._epochs = {JOIN: open_writer(target, JOIN)}
 
     def run(self, *, told: Callable[[JoinProgress], None] = lambda _: None) -> JoinProgress:
@@ -86,6 +88,8 @@ class Join:
         assert at.proposal_id is not None
         self._told_of = at.proposal_id.bytes
         state = self._source.access.state_before(at.seq + 1)
+        lasts = [(name, known.tick - 1) for name, known in state.digest.items()]
+        self._brought = {last: brought_by(self._source, *last) for last in lasts}
         for table in replicated_tables(state):
             named_at = max(table.created_at, table.last_of((m.ChangeKind.RENAME_TABLE,)))
             self._named_by[table.schema.name, table.name] = maker_of(self._source, self._node.name, named_at)
@@ -197,9 +201,12 @@ class Join:
         self, writer_id: str, each: tuple[int, Said], base: int, displaced: tuple[m.DisplacedRow, ...] = ()
     ) -> m.Proposal:
         writer_seq, (replicated, changes) = each
+        # Where links go on: they look whether that is still what their source has there.
+        made: bytes | None = self._told_of
+        if writer_id == JOIN:
+            made = None if replicated is None else self._brought.get((replicated.node, replicated.tick))
         return m.Proposal(
-            # Where the link goes on: it looks whether that is still what the source has there.
-            proposal_id=uuid4().bytes if writer_id == JOIN else id_for(self._told_of),
+            proposal_id=uuid4().bytes if made is None else id_for(made),
             writer_id=writer_id,
             writer_epoch=self._epochs[writer_id],
             writer_seq=writer_seq,

@@ -613,6 +613,26 @@ def test_link_when_the_source_was_restored_then_is_refused_whatever_was_archived
     assert rows(late) == [row(1, "lost")]
 
 
+def test_link_when_a_site_was_restored_of_which_another_one_had_told_as_the_target_joined_then_is_refused(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    restored = site("b", 2)
+    Link(a, restored).run(follow=False)
+    put(b, row(1, "b"))
+    put(b, row(2, "lost"))
+    Link(b, a).run(follow=False)
+    late = site("late", 3)
+    Join(a, late).run()
+    for key in range(3, 9):
+        put(restored, row(key, "since"))
+    for pair in ((restored, late), (late, restored)):
+        with pytest.raises(SiteWentBackError, match="of b is not what it was"):
+            Link(*pair)
+    put(b, row(3, "b"))
+    assert Link(b, late).run(follow=False).brought == 1
+    assert rows(late) == [row(1, "b"), row(2, "lost"), row(3, "b")]
+
+
 def test_link_when_what_was_archived_had_nothing_to_bring_then_goes_on_after_it(
     a: InMemoryCommitLog, b: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
