@@ -136,7 +136,8 @@ def stored_file(path: str) -> StoredFile | None:
     try:
         filesystem, inner = _opened(path)
     except OSError as error:
-        if not isinstance(error.__cause__, ArrowInvalid):
+        # What is compiled names no cause.
+        if not isinstance(error.__context__, ArrowInvalid):
             raise
         return None
     found = filesystem.get_file_info(inner)
