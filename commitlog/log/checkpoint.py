@@ -17,13 +17,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from confluent_kafka import KafkaException, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import RULES_VERSION
-from commitlog.domain.model.records.checkpoint_section import CheckpointSection
 from commitlog.domain.state.dumping import dump_state, load_state
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import HistoryUnavailableError, LogIntegrityError, LogLossError
@@ -39,10 +38,9 @@ EVERY_OUTCOMES = 50_000
 EVERY_S = 60.0
 FAILED_PAUSE_S = 10.0
 SUFFIX = ".avro"
-FORM = "2"
+FORM = "3"
 """Of the plain values; a checkpoint of another form is skipped."""
 _UNFINISHED = ".writing"
-_PIECE = 1_000
 _DIGEST_DIGITS = 32
 
 _logger = logging.getLogger("commitlog.checkpointer")
@@ -112,7 +110,7 @@ def _write_synced(path: Path, state: SequencerState, position: LogPosition, mach
             "commitlog.hash": position.hash.hex(),
             "commitlog.results_offset": str(position.results_offset),
         }
-        write_sections(hashing, _sections(dump_state(state)), metadata, machine.unique())
+        write_sections(hashing, dump_state(state), metadata, machine.unique())
         file.flush()
         machine.sync(file.fileno())
     return hashing.digest()
@@ -256,28 +254,9 @@ def _loaded(path: Path, name: CheckpointName) -> SequencerState:
     """The state in a checkpoint that was whole a moment ago; LogIntegrityError when it is gone or broken now."""
     try:
         _check_digest(path, name)
-        return _read_state(path)
+        return load_state(read_sections(path))
     except Exception as error:
         raise LogIntegrityError(f"{path.name} cannot be loaded any more: {error}") from error
-
-
-def _read_state(path: Path) -> SequencerState:
-    plain: dict[str, Any] = {}
-    for section in read_sections(path):
-        if section.whole:
-            plain[section.name] = section.items[0]
-        else:
-            plain.setdefault(section.name, []).extend(section.items)
-    return load_state(plain)
-
-
-def _sections(plain: dict[str, Any]) -> Iterator[CheckpointSection]:
-    for name, value in plain.items():
-        if not isinstance(value, list):
-            yield CheckpointSection(name, True, [value])
-            continue
-        for start in range(0, max(len(value), 1), _PIECE):
-            yield CheckpointSection(name, False, value[start : start + _PIECE])
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class LogMachine(RuleBasedStateMachine):
         self.history.policies = (self.policy,)
         self.history.favourite = favourite
         self.result = Run(0)
-        self.checkpoints = [dump_state(self.history.state)]
+        self.checkpoints = [list(dump_state(self.history.state))]
         self.history.rng = random.Random(0)
         self.decide_and_compare(self.history.proposal(0), "SNAPSHOT")
 
@@ -85,7 +85,7 @@ class LogMachine(RuleBasedStateMachine):
         difference = history.step(len(history.lines) - 1, self.result)
         assert difference is None, str(difference)
         self.compared.update(("proposals", Isolation(isolation)))
-        self.checkpoints.append(dump_state(history.state))
+        self.checkpoints.append(list(dump_state(history.state)))
 
     @rule(dice=DICE, age=AGES, isolation=ISOLATIONS, reads=st.integers(0, 2), count=st.integers(1, 2))
     def change_files(self, dice: random.Random, age: int, isolation: str, reads: int, count: int) -> None:
@@ -133,7 +133,7 @@ class LogMachine(RuleBasedStateMachine):
         assert (outcome.verdict, outcome.original_seq) == (Verdict.DUPLICATE, original)
         replay(history.state, outcome)
         history.outcomes.append(outcome)
-        self.checkpoints.append(dump_state(history.state))
+        self.checkpoints.append(list(dump_state(history.state)))
         self.compared["repeats"] += 1
 
     @invariant()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 from serving_mistakes import (
@@ -19,14 +18,14 @@ from serving_mistakes import (
 from commitlog.catalog.projector import Session
 from commitlog.config import Settings
 from commitlog.domain.deciding import decide
-from commitlog.domain.model import Genesis, Outcome
-from commitlog.domain.state.dumping import dump_state
-from commitlog.domain.state.index import new_state
+from commitlog.domain.model import Outcome
+from commitlog.domain.model.records.checkpoint_section import CheckpointSection
 from commitlog.log import active, checkpoint, proposals, reading, replica, sequencer, trims
 from commitlog.log.active import Active
 from commitlog.log.chain import Chain
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.codec import Trim, decode_receipts
+from commitlog.log.codec.container import read_sections
 from commitlog.log.publisher import Publisher
 from commitlog.log.read_ahead import ReadAhead
 from commitlog.log.results import ResultRecord
@@ -180,7 +179,7 @@ def a_torn_checkpoint_is_believed(patch: Patch) -> None:
 
 
 def a_checkpoint_that_breaks_while_it_is_loaded_is_believed(patch: Patch) -> None:
-    patch.setattr(checkpoint, "_loaded", lambda path, name: checkpoint._read_state(path))
+    patch.setattr(checkpoint, "_loaded", lambda path, name: checkpoint.load_state(read_sections(path)))
 
 
 # --- who trims --------------------------------------------------------------------------------------------------------
@@ -263,9 +262,8 @@ def what_was_read_is_not_checked(patch: Patch) -> None:
 def a_loaded_state_has_forgotten_what_was_decided(patch: Patch) -> None:
     real = checkpoint.load_state
 
-    def load(plain: dict[str, Any]) -> object:
-        empty = dump_state(new_state(Genesis(bytes(16))))
-        return real({**plain, "duplicates": empty["duplicates"]})
+    def load(sections: Iterable[CheckpointSection]) -> object:
+        return real(CheckpointSection(x.name, False, []) if x.name == "duplicates" else x for x in sections)
 
     patch.setattr(checkpoint, "load_state", load)
 

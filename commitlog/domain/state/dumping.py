@@ -2,13 +2,18 @@
 
 Plain are dict, list, str, bytes, int, float, bool and None. ``load_state(dump_state(s))`` decides like ``s`` for ever after.
 Objects that refer to each other are written by id; tables and views share one id space.
+
+The plain form of many rows is several times as large as the rows, so it is never there as a whole: long lists are made and
+read in sections of a thousand items, and those of rows become part of the state before the next one is read.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from itertools import groupby, islice
 from typing import Any
 
 from pyroaring import AbstractBitMap64, BitMap64
@@ -16,14 +21,17 @@ from pyroaring import AbstractBitMap64, BitMap64
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import Column, ForeignKey, PartitionKey, TableDefinition
 from commitlog.domain.model.nodes import Node
+from commitlog.domain.model.records.checkpoint_section import CheckpointSection
 from commitlog.domain.model.types import parse_type
 from commitlog.domain.state import index as s
-from commitlog.domain.state.dumped_rows import dump_rows, load_rows
+from commitlog.domain.state.dumped_rows import ROW_LISTS, dump_rows, load_rows, stand_as_in_history
 from commitlog.domain.state.duplicates import Answer, DuplicateWindow
 from commitlog.domain.state.files import AppendedFile, AppendedFiles, FileDeletes, FileHistory, RowsDeleted
 from commitlog.domain.state.forgetting import RetiredEntry, RetiredName, RetiredSchema, RetiredSchemaName
+from commitlog.domain.state.rows import KeyedRows
 
 Plain = Any
+_PIECE = 1_000
 
 
 def _bits(bitmap: AbstractBitMap64) -> bytes:
@@ -134,12 +142,15 @@ def _dump_table(table: s.TableState) -> Plain:
         "file_bytes": table.file_bytes,
         "live_files": _bits(table.live_files),
         "appended": [[a.snapshot_id, a.data_file_id, _dump_file(a.file)] for a in table.appended.files],
-        "rows": dump_rows(table.rows),
+        "inlined": None if table.rows is None else _bits(table.rows.inlined),
     }
 
 
 def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState:
     definition = load_definition(plain["definition"])
+    rows = KeyedRows.of(definition)
+    if rows is not None:
+        rows.inlined = _unbits(plain["inlined"])
     return s.TableState(
         definition,
         schemas[definition.schema_id],
@@ -151,7 +162,7 @@ def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState
         plain["file_bytes"],
         _unbits(plain["live_files"]),
         AppendedFiles(AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
-        load_rows(plain["rows"], definition),
+        rows,
     )
 
 
@@ -194,14 +205,31 @@ def load_settings(plain: dict[str, Plain]) -> m.LogSettings:
     return m.LogSettings(**{**plain, "conflict_granularity": m.Granularity(plain["conflict_granularity"])})
 
 
-def dump_state(state: s.SequencerState) -> dict[str, Plain]:
-    """The whole state as plain values."""
+def dump_state(state: s.SequencerState) -> Iterator[CheckpointSection]:
+    """The whole state as plain values, made one section after another: it must not change meanwhile."""
+    for name, value in {**_wholes(state), "commits": _dump_commits(state)}.items():
+        yield CheckpointSection(name, True, [value])
+    for name, items in _lists(state):
+        remaining = iter(items)
+        yield CheckpointSection(name, False, list(islice(remaining, _PIECE)))
+        while piece := list(islice(remaining, _PIECE)):
+            yield CheckpointSection(name, False, piece)
+
+
+def _wholes(state: s.SequencerState) -> dict[str, Plain]:
     return {
         **{name: getattr(state, name) for name in _COUNTERS},
         "settings": dump_settings(state.settings),
         **_dump_node(state),
-        "next_offsets": sorted([p, offset] for p, offset in state.next_offsets.items()),
-        "schemas": [
+    }
+
+
+def _lists(state: s.SequencerState) -> Iterator[tuple[str, Iterable[Plain]]]:
+    """By name, each made while it is read; those of rows are the last, since to load them takes the others."""
+    yield "next_offsets", sorted([p, offset] for p, offset in state.next_offsets.items())
+    yield (
+        "schemas",
+        (
             [
                 x.schema_id,
                 x.name,
@@ -212,27 +240,42 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
                 list(x.entries),
             ]
             for _, x in sorted(state.schemas.items())
-        ],
-        "tables": [_dump_table(table) for _, table in sorted(state.tables.items())],
-        "views": [
+        ),
+    )
+    yield "tables", (_dump_table(table) for _, table in sorted(state.tables.items()))
+    yield (
+        "views",
+        (
             [v.view_id, v.schema.schema_id, v.name, v.created_at, v.dropped_at, _dump_last(v.last)]
             for _, v in sorted(state.views.items())
-        ],
-        "schema_names": [
+        ),
+    )
+    yield (
+        "schema_names",
+        (
             [name, [[e.snapshot_id, None if e.schema is None else e.schema.schema_id] for e in events]]
             for name, events in sorted(state.schema_names.items())
-        ],
-        "names": [
+        ),
+    )
+    yield (
+        "names",
+        (
             [schema_id, name, [[e.snapshot_id, _entry_id(e.entry), str(e.kind), e.called] for e in events]]
             for (schema_id, name), events in sorted(state.names.items())
-        ],
-        "referrers": [
+        ),
+    )
+    yield (
+        "referrers",
+        (
             [table_id, [[each.table.table_id, each.number] for each in children]]
             for table_id, children in sorted(state.referrers.items())
-        ],
-        "record_counts": [[number, chunk.tobytes()] for number, chunk in sorted(state.record_counts.chunks())],
-        "deletes": [[f, _bits(d.filed), _bits(d.inlined)] for f, d in sorted(state.deletes.items())],
-        "file_history": [
+        ),
+    )
+    yield "record_counts", ([number, chunk.tobytes()] for number, chunk in sorted(state.record_counts.chunks()))
+    yield "deletes", ([f, _bits(d.filed), _bits(d.inlined)] for f, d in sorted(state.deletes.items()))
+    yield (
+        "file_history",
+        (
             [
                 f,
                 h.table_id,
@@ -242,16 +285,28 @@ def dump_state(state: s.SequencerState) -> dict[str, Plain]:
                 [[d.snapshot_id, _bits(d.rows), d.every_row] for d in h.deletes],
             ]
             for f, h in sorted(state.file_history.items())
-        ],
-        "commits": _dump_commits(state),
-        "writers": [
+        ),
+    )
+    yield (
+        "writers",
+        (
             [name, w.epoch, None if w.committed_seqs is None else _bits(w.committed_seqs), _dump_answers(w.answers)]
             for name, w in sorted(state.writers.items())
-        ],
-        "duplicates": [[p, w.outcomes, w.expired_time_ms, *w.dump()] for p, w in sorted(state.duplicates.items())],
-        "retired": [[at, retired.plain()] for at, retired in state.retired],
-        "snapshot_times": [list(pair) for pair in state.snapshot_times],
-    }
+        ),
+    )
+    yield "duplicates", ([p, w.outcomes, w.expired_time_ms, *w.dump()] for p, w in sorted(state.duplicates.items()))
+    yield "retired", ([at, retired.plain()] for at, retired in state.retired)
+    yield "snapshot_times", (list(pair) for pair in state.snapshot_times)
+    yield (
+        "touched",
+        (
+            [at, *_touched(state, commit)]
+            for at, commit in state.commits.items()
+            if _only_table(state, commit) == _OTHERS
+        ),
+    )
+    yield "touched_rows", _dump_touched_rows(state)
+    yield from dump_rows(state.tables)
 
 
 def _dump_node(state: s.SequencerState) -> dict[str, Plain]:
@@ -266,29 +321,30 @@ def _dump_answers(answers: dict[int, Answer]) -> Plain:
 
 
 def _touched(state: s.SequencerState, commit: s.Commit) -> list[Plain]:
-    return [
-        [t.table_id for t in commit.tables if t.table_id in state.tables],
-        list(commit.files),
-        [[t.table_id, key] for t, key in commit.rows if t.table_id in state.tables],
-    ]
+    return [[t.table_id for t in commit.tables if t.table_id in state.tables], list(commit.files)]
+
+
+def _only_table(state: s.SequencerState, commit: s.Commit) -> int:
+    """What a commit touched that touched one table and no file that was there before, as nearly every one; else ``_OTHERS``."""
+    tables, files = _touched(state, commit)
+    return tables[0] if len(tables) == 1 and not files else _OTHERS
+
+
+def _dump_touched_rows(state: s.SequencerState) -> Iterator[Plain]:
+    for at, commit in state.commits.items():
+        for table, key in commit.rows:
+            if table.table_id in state.tables:
+                yield [at, table.table_id, key]
 
 
 def _dump_commits(state: s.SequencerState) -> Plain:
-    """In columns; nearly every commit touches one table and no file or row that was there before."""
-    tables, others = array("q"), []
-    for at, commit in state.commits.items():
-        touched = _touched(state, commit)
-        is_plain = len(touched[0]) == 1 and touched[1:] == [[], []]
-        tables.append(touched[0][0] if is_plain else _OTHERS)
-        if not is_plain:
-            others.append([at, *touched])
+    """In columns, but for what those touched that touched others."""
     commits = state.commits.values()
     return [
         array("q", state.commits).tobytes(),
         b"".join([commit.proposal_id for commit in commits]),
         [commit.writer_id for commit in commits],
-        tables.tobytes(),
-        others,
+        array("q", [_only_table(state, commit) for commit in commits]).tobytes(),
     ]
 
 
@@ -296,23 +352,49 @@ _ID_SIZE = 16
 _OTHERS = -1
 
 
-def _load_commits(
-    state: s.SequencerState, snapshots: bytes, ids: bytes, writers: list[str], tables: bytes, others: Plain
-) -> None:
+def _load_commits(state: s.SequencerState, snapshots: bytes, ids: bytes, writers: list[str], tables: bytes) -> None:
     alone = {table_id: (table,) for table_id, table in state.tables.items()}
     numbers = zip(array("q", snapshots), writers, array("q", tables), strict=True)
     for number, (at, writer_id, table_id) in enumerate(numbers):
         proposal_id = ids[number * _ID_SIZE : (number + 1) * _ID_SIZE]
         state.commits[at] = s.Commit(proposal_id, writer_id, () if table_id == _OTHERS else alone[table_id], (), ())
-    for at, touched, files, rows in others:
-        commit = state.commits[at]
-        commit.tables = tuple(state.tables[table_id] for table_id in touched)
-        commit.files = tuple(files)
-        commit.rows = tuple((state.tables[table_id], key) for table_id, key in rows)
 
 
-def load_state(plain: dict[str, Plain]) -> s.SequencerState:
-    """The state that ``dump_state`` wrote."""
+def _load_touched_rows(state: s.SequencerState, items: list[Plain]) -> None:
+    """Of one commit there may be more before, and more to come."""
+    for at, of_commit in groupby(items, lambda item: item[0]):
+        state.commits[at].rows += tuple([(state.tables[table_id], key) for _, table_id, key in of_commit])
+
+
+def load_state(sections: Iterable[CheckpointSection]) -> s.SequencerState:
+    """The state of sections that ``dump_state`` wrote, in their order."""
+    plain: dict[str, Plain] = {}
+    state: s.SequencerState | None = None
+    for section in sections:
+        if section.whole:
+            plain[section.name] = section.items[0]
+        elif section.name not in _ROW_LISTS:
+            plain.setdefault(section.name, []).extend(section.items)
+        else:
+            if state is None:
+                state = _load_index(plain)
+                plain.clear()
+            if section.name == "touched_rows":
+                _load_touched_rows(state, section.items)
+            else:
+                load_rows(section.name, section.items, state.tables)
+    assert state is not None
+    for table in state.tables.values():
+        if table.rows is not None:
+            stand_as_in_history(table.rows)
+    return state
+
+
+_ROW_LISTS = frozenset({"touched_rows", *ROW_LISTS})
+
+
+def _load_index(plain: dict[str, Plain]) -> s.SequencerState:
+    """All but the rows."""
     state = s.SequencerState(
         log_id=plain["log_id"], partitions=plain["partitions"], settings=load_settings(plain["settings"])
     )
@@ -324,6 +406,10 @@ def load_state(plain: dict[str, Plain]) -> s.SequencerState:
     _load_objects(state, plain)
     _load_files(state, plain)
     _load_commits(state, *plain["commits"])
+    for at, touched, files in plain["touched"]:
+        commit = state.commits[at]
+        commit.tables = tuple(state.tables[table_id] for table_id in touched)
+        commit.files = tuple(files)
     for name, epoch, seqs, answers in plain["writers"]:
         writer = state.writers[name] = s.WriterState()
         writer.epoch = epoch
@@ -402,17 +488,12 @@ def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
 def state_hash(state: s.SequencerState) -> bytes:
     """SHA-256 over the plain form, with nothing packed: equal for states that hold the same."""
     digest = sha256()
-    _feed(
-        digest,
-        {
-            **dump_state(state),
-            "commits": [
-                [at, commit.proposal_id, commit.writer_id, *_touched(state, commit)]
-                for at, commit in state.commits.items()
-            ],
-            "duplicates": _spelt_out(state.duplicates),
-        },
+    _feed(digest, _wholes(state))
+    _feed_list(
+        digest, "commits", ([at, x.proposal_id, x.writer_id, *_touched(state, x)] for at, x in state.commits.items())
     )
+    for name, items in _lists(state):
+        _feed_list(digest, name, _spelt_out(state.duplicates) if name == "duplicates" else items)
     return digest.digest()
 
 
@@ -429,6 +510,13 @@ def _spelt_out(duplicates: dict[int, DuplicateWindow]) -> Plain:
         ]
         for partition, window in sorted(duplicates.items())
     ]
+
+
+def _feed_list(digest: Any, name: str, items: Iterable[Plain]) -> None:
+    _feed(digest, name)
+    for item in items:
+        _feed(digest, item)
+    digest.update(b"]")
 
 
 def _feed(digest: Any, value: Plain) -> None:

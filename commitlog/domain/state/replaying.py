@@ -57,7 +57,7 @@ from commitlog.domain.state.row_keys import (
     time_us_of,
     unique_values,
 )
-from commitlog.domain.state.rows import KeyedRows, KeyVersion, RowTouch, RowVersion, SiteRow
+from commitlog.domain.state.rows import NO_ROW_BEFORE, KeyedRows, KeyVersion, RowTouch, RowVersion, SiteRow
 from commitlog.domain.state.sites import Arrival, is_row_change, kept_row, made_at, origin_at, standing_change
 
 _TIME_GRAIN_US = 1_000_000
@@ -494,7 +494,8 @@ class _Replay:
         versions = rows.history.get(key)
         if versions is None:
             before = rows.live.get(key)
-            versions = rows.history[key] = [KeyVersion(-1 if before is None else before.snapshot_id, before)]
+            first = NO_ROW_BEFORE if before is None else KeyVersion(before.snapshot_id, before)
+            versions = rows.history[key] = [first]
         if versions[-1].snapshot_id == self.snapshot_id:
             versions.pop()
         versions.append(KeyVersion(self.snapshot_id, version))

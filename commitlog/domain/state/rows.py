@@ -83,6 +83,10 @@ class KeyVersion(NamedTuple):
     version: RowVersion | None
 
 
+NO_ROW_BEFORE = KeyVersion(-1, None)
+"""What a key that is new within the window was before."""
+
+
 class RowTouch(NamedTuple):
     """The last change or flush of a row."""
 
