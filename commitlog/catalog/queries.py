@@ -285,14 +285,18 @@ class Catalog(CatalogReader):
         """
         for found in self._select(statements.TABLE_AT, {"schema": schema, "table": table, "snapshot": snapshot_id}):
             if fold(found[1]) == fold(table) and fold(found[3]) == fold(schema):
-                try:
-                    return _table(found, snapshot_id)
-                except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-                    raise CatalogMismatchError(
-                        f"the catalog does not say of table {quoted(schema)}.{quoted(table)} what commitlog writes there "
-                        f"({error!r}): `commitlog doctor` says what else was changed, and what to do"
-                    ) from error
+                return _table(found, snapshot_id)
         return None
+
+    def tables_at(self, snapshot_id: int) -> list[CatalogTable]:
+        """Every table as of a snapshot, in the order of `tables`.
+
+        Raises:
+            CatalogMismatchError: what the catalog says of one is not what commitlog writes.
+        """
+        return [
+            _table(found, snapshot_id) for found in self._select(statements.EACH_TABLE_AT, {"snapshot": snapshot_id})
+        ]
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
         """Every table at a snapshot: schema, name, id."""
@@ -345,6 +349,10 @@ class Catalog(CatalogReader):
     def file_count_at(self, table_id: int, snapshot_id: int) -> int:
         """How many data files of a table are live at a snapshot."""
         return int(self._select(statements.FILE_COUNT_AT, (table_id, snapshot_id, snapshot_id))[0][0])
+
+    def file_counts_at(self, snapshot_id: int) -> dict[int, int]:
+        """How many data files are live at a snapshot, by the id of their table; tables without one are left out."""
+        return dict(self._select(statements.FILE_COUNTS_AT, (snapshot_id, snapshot_id)))
 
     def live_files(
         self, table_id: int, paths: Sequence[str]
@@ -517,7 +525,21 @@ def _entry_of(table_id: int | None) -> str:
 
 
 def _table(row: Sequence[Any], snapshot_id: int) -> CatalogTable:
-    """A table, of a row of ``TABLE_AT``."""
+    """A table, of a row of ``TABLE_AT``.
+
+    Raises:
+        CatalogMismatchError: what the catalog says of it is not what commitlog writes.
+    """
+    try:
+        return _as_written(row, snapshot_id)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise CatalogMismatchError(
+            f"the catalog does not say of table {quoted(str(row[3]))}.{quoted(str(row[1]))} what commitlog writes there "
+            f"({error!r}): `commitlog doctor` says what else was changed, and what to do"
+        ) from error
+
+
+def _as_written(row: Sequence[Any], snapshot_id: int) -> CatalogTable:
     table_id, name, schema_id, schema_name, path, stored, left_since, columns, partitions = row
     if path is None:
         raise TypeError("no path")

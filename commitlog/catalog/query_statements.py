@@ -75,7 +75,7 @@ COLUMN_TYPES_BEFORE = sql.SQL("""
         SELECT FROM ducklake_column n WHERE n.table_id = c.table_id AND n.column_id = c.column_id
         AND n.begin_snapshot = c.end_snapshot AND n.column_type <> c.column_type)
     ORDER BY end_snapshot""")
-TABLE_AT = sql.SQL("""
+_TABLE_AT = """
     SELECT t.table_id, t.table_name, t.schema_id, s.schema_name,
         (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL) || s.path || t.path,
         (SELECT definition FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
@@ -90,10 +90,13 @@ TABLE_AT = sql.SQL("""
             WHERE i.table_id = t.table_id
             AND i.begin_snapshot <= %(snapshot)s AND (i.end_snapshot IS NULL OR i.end_snapshot > %(snapshot)s))
     FROM (SELECT FROM ducklake_snapshot LIMIT 1) gate, ducklake_table t JOIN ducklake_schema s USING (schema_id)
-    WHERE lower(t.table_name) = lower(%(table)s) AND lower(s.schema_name) = lower(%(schema)s)
-    AND t.begin_snapshot <= %(snapshot)s AND (t.end_snapshot IS NULL OR t.end_snapshot > %(snapshot)s)
-    AND s.begin_snapshot <= %(snapshot)s AND (s.end_snapshot IS NULL OR s.end_snapshot > %(snapshot)s)""")
+    WHERE t.begin_snapshot <= %(snapshot)s AND (t.end_snapshot IS NULL OR t.end_snapshot > %(snapshot)s)
+    AND s.begin_snapshot <= %(snapshot)s AND (s.end_snapshot IS NULL OR s.end_snapshot > %(snapshot)s)"""
+TABLE_AT = sql.SQL(
+    _TABLE_AT + " AND lower(t.table_name) = lower(%(table)s) AND lower(s.schema_name) = lower(%(schema)s)"
+)
 """One statement sees one moment; like every reader of several tables it opens ``ducklake_snapshot`` first, see ``at_once``."""
+EACH_TABLE_AT = sql.SQL(_TABLE_AT + " ORDER BY s.schema_name, t.table_name")
 
 _FILE_COLUMNS = """
     SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, f.footer_size, f.row_id_start,
@@ -110,6 +113,9 @@ FILES_AT = sql.SQL(
 FILE_COUNT_AT = sql.SQL("""
     SELECT count(*) FROM ducklake_data_file
     WHERE table_id = %s AND begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
+FILE_COUNTS_AT = sql.SQL("""
+    SELECT table_id, count(*) FROM ducklake_data_file
+    WHERE begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s) GROUP BY 1""")
 FILES_BY_ID = sql.SQL(
     _FILE_COLUMNS + ", NULL, NULL, NULL FROM ducklake_data_file f WHERE f.data_file_id = ANY(%s) ORDER BY 1"
 )

@@ -25,7 +25,6 @@ from commitlog.ui.log_pages import check_text, read_count
 from commitlog.ui.site import Site
 from commitlog.ui.words import kinds, printable
 
-TABLES_COUNTED = 200
 HISTORY = 500
 HISTORY_SHOWN = 15
 LANES = 18
@@ -39,9 +38,7 @@ _DEFINING = frozenset({"CREATE_TABLE", "ALTER_TABLE", "RENAME_TABLE", "DROP_TABL
 def tables_page(site: Site, request: Request) -> Response:
     """Every table at the newest snapshot."""
     head, contents = site.head(), site.contents()
-    tables = contents.tables(head)
-    counts = {table_id: contents.file_count_at(table_id, head) for _, _, table_id in tables[:TABLES_COUNTED]}
-    return site.page("tables.html", head=head, tables=tables, counts=counts)
+    return site.page("tables.html", head=head, tables=contents.tables(head), counts=contents.file_counts_at(head))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.history import _CONDITIONS, _ENTRIES
 from commitlog.catalog.projecting import objects
 from commitlog.catalog.projecting.expiry import _SCHEDULE_FILES
-from commitlog.catalog.queries import Catalog, Shown
+from commitlog.catalog.queries import Catalog, CatalogTable, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
 from commitlog.client.reading.scan import Scan
@@ -789,6 +789,43 @@ def test_a_table_then_is_looked_up_by_indexes_however_many_there_are(lake: Lake)
         plan = str(conn.execute(sql.SQL("EXPLAIN ") + statements.TABLE_AT, asked).fetchall())
     for of in ("table_by_name", "column_by_table", "partition_info_by_table", "partition_column_by_table"):
         assert f"ducklake_{of}" in plan, plan
+
+
+def test_all_tables_then_are_read_by_as_many_statements_as_two_and_are_what_each_one_is(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.commit({"kind": "CREATE_SCHEMA", "schema": "s"}, create_table("a"), create_table("B"))
+    lake.append("a", some(1), TYPES)
+    lake.append("a", some(2), TYPES)
+    asked: list[object] = []
+    select = Catalog._select
+
+    def counting(catalog: Catalog, query: Any, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        asked.append(query)
+        return select(catalog, query, parameters)
+
+    def all_at(catalog: Catalog, at: int) -> tuple[list[CatalogTable], dict[int, int], int]:
+        asked.clear()
+        return catalog.tables_at(at), catalog.file_counts_at(at), len(asked)
+
+    monkeypatch.setattr(Catalog, "_select", counting)
+    with closing(Catalog(lake.database_url)) as catalog:
+        _, _, statements_of_two = all_at(catalog, lake.log.head)
+        lake.commit(
+            *({**create_table(f"t{number}"), "schema": "s"} for number in range(20)),
+            {**create_table("c"), "partition_by": [{"column": "id", "transform": "identity"}]},
+            {"kind": "DROP_TABLE", "schema": "main", "table": "B"},
+        )
+        for at in range(lake.log.head + 1):
+            tables, counts, statements_of_all = all_at(catalog, at)
+            assert statements_of_all == statements_of_two
+            names = [(each.schema_name, each.definition.name, each.definition.table_id) for each in tables]
+            assert names == catalog.tables(at)
+            assert tables == [catalog.table_at(schema, name, at) for schema, name, _ in names]
+            assert [counts.get(table_id, 0) for _, _, table_id in names] == [
+                catalog.file_count_at(table_id, at) for _, _, table_id in names
+            ]
+        assert len(tables) == 22
 
 
 def test_what_is_ended_or_read_of_one_object_then_is_looked_up_by_an_index_however_many_there_are(lake: Lake) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -327,6 +327,10 @@ class MemoryContents:
             folder = path_of(first.name, str(object_uuid(self._genesis.log_id, "table", entry.table_id)))
             return CatalogTable(definition, holder.name, self._schema_path(holder) + folder)
 
+    def tables_at(self, snapshot_id: int) -> list[CatalogTable]:
+        found = (self.table_at(schema, name, snapshot_id) for schema, name, _ in self.tables(snapshot_id))
+        return [each for each in found if each is not None]
+
     def columns_ended(self, table_id: int, name: str) -> list[EndedColumn]:
         with self._lock:
             return columns_ended(self._definitions[table_id], name)
@@ -373,9 +377,11 @@ class MemoryContents:
             ]
 
     def file_count_at(self, table_id: int, snapshot_id: int) -> int:
+        return self.file_counts_at(snapshot_id).get(table_id, 0)
+
+    def file_counts_at(self, snapshot_id: int) -> Mapping[int, int]:
         with self._lock:
-            files = list(self._files.values())
-        return sum(each.table_id == table_id and each.is_live_at(snapshot_id) for each in files)
+            return Counter(each.table_id for each in self._files.values() if each.is_live_at(snapshot_id))
 
     def _shown(self, kept: _File, table: CatalogTable, snapshot_id: int) -> CatalogFile:
         file, now = kept.file, table.definition

@@ -7,6 +7,7 @@ from datetime import datetime
 import click
 
 from commitlog.client.reading.moments import snapshot_of
+from commitlog.client.tables.names import TableName
 from commitlog.config import Settings
 from commitlog.ops.cli.ages import read_snapshot
 from commitlog.ops.cli.options import json_option, print_json, print_table, reading_log, settings_options
@@ -20,9 +21,14 @@ def tables_command(settings: Settings, at: int | datetime | None, as_json: bool)
     """List the tables: their columns, and in how many files their rows are."""
     with reading_log(settings) as log:
         snapshot_id = snapshot_of(log, at, what="--at")
-        tables = {name: log.table(name).at(snapshot_id).definition for name in log.tables(snapshot=snapshot_id)}
-        count = log.contents().file_count_at
-        found = [(name, each.columns, count(each.table_id, snapshot_id)) for name, each in tables.items()]
+        contents = log.contents()
+        with contents.at_once():
+            tables, counts = contents.tables_at(snapshot_id), contents.file_counts_at(snapshot_id)
+    found = [
+        (str(TableName(each.schema_name, table.name)), table.columns, counts.get(table.table_id, 0))
+        for each in tables
+        for table in (each.definition,)
+    ]
     for name, columns, files in found if as_json else ():
         shown = [{"name": column.name, "type": str(column.type)} for column in columns]
         print_json({"table": name, "columns": shown, "files": files})
