@@ -6,10 +6,12 @@ about what is still on its way. All checks look at one SQL snapshot, and none of
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, LiteralString, TypeAlias
 from uuid import UUID
 
@@ -19,9 +21,10 @@ from pyroaring import BitMap64
 from commitlog.catalog import guard
 from commitlog.catalog.alterations import alterations
 from commitlog.catalog.connecting import Connection
-from commitlog.catalog.outside_files import rows_outside_files
+from commitlog.catalog.outside_files import DELETES_TABLES, rows_outside_files
 from commitlog.catalog.projecting.objects import NO_DEFAULT, column_rows
 from commitlog.catalog.projecting.statistics import bound, leaves
+from commitlog.catalog.together import looked_at
 from commitlog.domain.model import BIGINT_MAX
 from commitlog.domain.model.definitions import Column, counted
 from commitlog.domain.model.types import FLOATS
@@ -39,9 +42,9 @@ _LIVE_FILES = sql.SQL("""
     SELECT table_id, array_agg(data_file_id), array_agg(record_count) FROM ducklake_data_file
     WHERE end_snapshot IS NULL GROUP BY table_id""")
 _COUNT_IN_DELETE_FILES = sql.SQL("""
-    SELECT data_file_id, sum(delete_count)::bigint FROM ducklake_delete_file
-    WHERE table_id = %s AND end_snapshot IS NULL GROUP BY data_file_id""")
-_COUNT_BY_POSITION = sql.SQL("SELECT file_id, count(*) FROM {} GROUP BY file_id")
+    SELECT table_id, data_file_id, sum(delete_count)::bigint FROM ducklake_delete_file
+    WHERE end_snapshot IS NULL GROUP BY 1, 2""")
+_COUNT_BY_POSITION = sql.SQL("SELECT {table_id}::bigint, file_id, count(*) FROM {name} GROUP BY file_id")
 _SNAPSHOT_RANGE = sql.SQL("SELECT min(snapshot_id), max(snapshot_id), count(*) FROM ducklake_snapshot")
 _SNAPSHOTS_ALONE = sql.SQL("""
     SELECT snapshot_id FROM ducklake_snapshot s FULL JOIN ducklake_snapshot_changes c USING (snapshot_id)
@@ -69,12 +72,13 @@ _BYTES = sql.SQL("""
     GROUP BY table_id""")
 _DEFINITIONS = sql.SQL("SELECT table_id, definition FROM commitlog.table_definitions ORDER BY 1")
 _BOUNDS = sql.SQL("""
-    SELECT column_id, contains_null, contains_nan, min_value, max_value FROM ducklake_table_column_stats
-    WHERE table_id = %s""")
-_FILE_BOUNDS = sql.SQL("""
-    SELECT DISTINCT s.column_id, s.null_count > 0, s.contains_nan, s.min_value, s.max_value
-    FROM ducklake_file_column_stats s JOIN ducklake_data_file f USING (data_file_id)
-    WHERE f.table_id = %s AND f.end_snapshot IS NULL AND f.record_count > 0""")
+    SELECT f.table_id, f.column_id, t.contains_null, t.contains_nan, t.min_value, t.max_value,
+           f.has_null, f.contains_nan, f.min_value, f.max_value
+    FROM (SELECT DISTINCT f.table_id, s.column_id, s.null_count > 0 AS has_null, s.contains_nan, s.min_value, s.max_value
+          FROM ducklake_file_column_stats s JOIN ducklake_data_file f USING (data_file_id)
+          WHERE f.end_snapshot IS NULL AND f.record_count > 0) f
+    JOIN ducklake_table_column_stats t USING (table_id, column_id) ORDER BY 1""")
+"""What is known of a column of a table beside what is known of it in the live files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +156,19 @@ class CheckedCatalog:
             found[table_id] = dict(zip(ids, counts, strict=True))
         return found
 
-    def deleted(self, table_id: int) -> dict[int, int]:
-        """How many rows the catalog calls deleted, by live file of a table."""
-        found: dict[int, int] = dict(self.select(_COUNT_IN_DELETE_FILES, (table_id,)))
-        name = f"ducklake_inlined_delete_{table_id}"
-        if self.select("SELECT to_regclass(%s) IS NOT NULL", (name,))[0][0]:
-            query = _COUNT_BY_POSITION.format(sql.Identifier(name))
-            live = self.live_files.get(table_id, {})
-            # Rolled back, for there can be more of these tables than locks.
-            with self.conn.transaction(force_rollback=True):
-                counts = self.select(query)
-            for data_file_id, count in counts:
-                if data_file_id in live:
-                    found[data_file_id] = found.get(data_file_id, 0) + count
+    @cached_property
+    def deleted(self) -> dict[int, dict[int, int]]:
+        """How many rows the catalog calls deleted, by data file id, by table id."""
+        found: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        for table_id, data_file_id, count in self.select(_COUNT_IN_DELETE_FILES):
+            found[table_id][data_file_id] = count
+        looks = (
+            _COUNT_BY_POSITION.format(table_id=table_id, name=sql.Identifier(name))
+            for table_id, name in self.select(DELETES_TABLES)
+        )
+        for table_id, data_file_id, count in looked_at(self.conn, looks):
+            if data_file_id in self.live_files.get(table_id, ()):
+                found[table_id][data_file_id] = found[table_id].get(data_file_id, 0) + count
         return found
 
     @cached_property
@@ -319,7 +323,7 @@ def check_deletes(catalog: CheckedCatalog) -> Iterator[Finding]:
     if twice:
         yield Finding(f"data files with two live delete files: {shown([row[0] for row in twice])}", REBUILD)
     for table_id, table in sorted(catalog.tables.items()):
-        deleted = catalog.deleted(table_id)
+        deleted = catalog.deleted.get(table_id, {})
         files = BitMap64(catalog.live_files.get(table_id, {})) & table.live_files
         wrong = [
             f"{each} ({deleted.get(each, 0)}, by the log {catalog.state.deleted_count(each)})"
@@ -353,7 +357,7 @@ def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
     for table_id, table in sorted(catalog.tables.items()):
         name = f"{table.schema.name}.{table.name}"
         rows, next_row_id, size = stored.get(table_id, (0, 0, 0))
-        live = sum(catalog.live_files.get(table_id, {}).values()) - sum(catalog.deleted(table_id).values())
+        live = sum(catalog.live_files.get(table_id, {}).values()) - sum(catalog.deleted.get(table_id, {}).values())
         live += catalog.inlined_counts.get(table_id, 0)
         if next_row_id != table.next_row_id:
             yield Finding(f"{name}: next_row_id is {next_row_id}, by the log {table.next_row_id}", REBUILD)
@@ -367,16 +371,15 @@ def check_table_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
 
 def check_column_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
     """ducklake_table_column_stats covers the statistics of every live file: too narrow means lost rows."""
-    definitions = catalog.select(_DEFINITIONS)
-    for table_id, definition in definitions:
-        if table_id not in catalog.tables:
+    definitions = dict(catalog.select(_DEFINITIONS))
+    for table_id, bounds in groupby(_bounds(catalog), itemgetter(0)):
+        if table_id not in catalog.tables or table_id not in definitions:
             continue
-        columns = {leaf.column_id: leaf for column in load_definition(definition).columns for leaf in leaves(column)}
-        stored = {row[0]: row[1:] for row in catalog.select(_BOUNDS, (table_id,))}
+        definition = load_definition(definitions[table_id])
+        columns = {leaf.column_id: leaf for column in definition.columns for leaf in leaves(column)}
         narrow: dict[int, None] = {}
-        for column_id, *known in _file_statistics(catalog, table_id):
-            is_known = column_id in stored and column_id in columns and column_id not in narrow
-            if is_known and not _covers(columns[column_id], stored[column_id], known):
+        for _, column_id, *both in bounds:
+            if column_id in columns and column_id not in narrow and not _covers(columns[column_id], both[:4], both[4:]):
                 narrow[column_id] = None
         if narrow:
             table = catalog.tables[table_id]
@@ -387,10 +390,10 @@ def check_column_statistics(catalog: CheckedCatalog) -> Iterator[Finding]:
             )
 
 
-def _file_statistics(catalog: CheckedCatalog, table_id: int) -> Iterator[tuple[Any, ...]]:
+def _bounds(catalog: CheckedCatalog) -> Iterator[tuple[Any, ...]]:
     with catalog.conn.cursor("commitlog_file_statistics") as cursor:
         cursor.itersize = 20_000
-        cursor.execute(_FILE_BOUNDS, (table_id,))
+        cursor.execute(_BOUNDS)
         yield from cursor
 
 

@@ -14,7 +14,7 @@ from commitlog.catalog.query_statements import ROWS_COLUMNS, ROWS_TABLES
 from commitlog.catalog.together import looked_at
 
 _ROWS_TABLES: LiteralString = "SELECT table_id, table_name FROM ducklake_inlined_data_tables"
-_DELETES_TABLES: LiteralString = """
+DELETES_TABLES: LiteralString = """
     SELECT substring(relname FROM '[0-9]+$')::bigint, relname FROM pg_class
     WHERE relkind = 'r' AND relname ~ '^ducklake_inlined_delete_[0-9]+$'
     AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'ducklake_data_file'::regclass)"""
@@ -70,7 +70,7 @@ def newest_outside_files(conn: Connection, at: int, among: Set[int] | None = Non
 
 def deletes_by_position(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, int]:
     """By id of a table, how many rows of its files are deleted without a delete file at a snapshot; likewise."""
-    found = _looked_at(conn, _COUNT_DELETES, conn.execute(_DELETES_TABLES).fetchall(), at, among)
+    found = _looked_at(conn, _COUNT_DELETES, conn.execute(DELETES_TABLES).fetchall(), at, among)
     return {table_id: each.rows for table_id, each in found.items()}
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
-from live_lakes import LiveLake, live_lake
+from live_lakes import COLUMNS, LiveLake, live_lake
 from psycopg import sql
 
 from commitlog.catalog.checks import ALWAYS, WITH_STATE
@@ -96,6 +97,52 @@ def test_doctor_when_all_is_well_then_every_check_is_ok_through_all_that_a_lake_
     assert found(lake) == {}
     Checkpointer(lake.settings).checkpoint_now()
     assert found(lake) == {}
+
+
+def test_doctor_when_there_are_many_tables_then_asks_the_catalog_as_often_as_of_few(
+    lake: LiveLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def counted(of: type[psycopg.Connection[Any] | psycopg.ServerCursor[Any]]) -> None:
+        execute = of.execute
+
+        def counting(self: Any, query: Any, *args: Any, **more: Any) -> Any:
+            asked.append(query)
+            return execute(self, query, *args, **more)
+
+        monkeypatch.setattr(of, "execute", counting)
+
+    def statements() -> int:
+        asked.clear()
+        told: list[tuple[int, int]] = []
+        examined = examine(lake.settings, storage=False, on_progress=lambda *seqs: told.append(seqs))
+        assert wrong(examined) == {}
+        assert told[0][0] <= told[0][1] == lake.sql("SELECT seq FROM commitlog.applied")[0][0]
+        return len(asked)
+
+    counted(psycopg.Connection)
+    counted(psycopg.ServerCursor)
+    of_few = statements()
+    names = [f"many{number}" for number in range(40)]
+    with lake.log.transaction() as tx:
+        for name in names:
+            tx.create_table(name, pa.schema(COLUMNS))
+    with lake.log.transaction() as tx:
+        for name in names:
+            tx.append(name, files=[lake.write(f"main/{name}/{name}.parquet")])
+    with lake.log.transaction() as tx:
+        for name in names:
+            tx.delete(name, {lake.log.table(name).files()[0].data_file_id: [1, 2]})
+    lake.settle()
+    assert statements() < of_few + len(names)
+    table_id, deletes = lake.sql(
+        "SELECT table_id, 'ducklake_inlined_delete_' || table_id FROM ducklake_table ORDER BY 1 DESC"
+    )[0]
+    lake.sql(f"DELETE FROM {deletes} WHERE row_id = 1")
+    assert wrong(examine(lake.settings, storage=False)).keys() == {"deletes"}
+    lake.sql(f"UPDATE ducklake_table_column_stats SET max_value = '3' WHERE column_id = 1 AND table_id = {table_id}")
+    assert wrong(examine(lake.settings, storage=False)).keys() == {"deletes", "column statistics"}
 
 
 @pytest.mark.parametrize("schema", ["Lake", 'an "odd" one'])

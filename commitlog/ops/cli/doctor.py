@@ -54,7 +54,11 @@ def doctor_command(settings: Settings, no_storage: bool, footers: int, as_json: 
     count = len(checks_of(storage=not no_storage))
     try:
         with shown_progress("examining", hidden=as_json) as show:
-            for result in examine(settings, footers=footers, storage=not no_storage):
+
+            def reading(seq: int, applied_seq: int) -> None:
+                show(f"reading the log, outcome {seq:,} of {applied_seq:,}", 0, count)
+
+            for result in examine(settings, footers=footers, storage=not no_storage, on_progress=reading):
                 results.append(result)
                 show(f"examined {result.check}", len(results), count)
                 if as_json:

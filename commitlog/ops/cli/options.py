@@ -226,6 +226,8 @@ def shown_progress(label: str, *, hidden: bool) -> Iterator[Callable[[str, int, 
             drawn_at = now
             bar.label, bar.length = doing, max(1, total)
             bar.update(done - bar.pos)
+            # Without a step it is not drawn, though what is being done may be another thing.
+            bar.render_progress()
 
         yield show
 

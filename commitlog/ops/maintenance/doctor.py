@@ -101,13 +101,20 @@ def checks_of(*, storage: bool = True) -> list[str]:
     return [*ALWAYS, *WITH_STATE, DURABILITY, ROOM, *(STORAGE if storage else ())]
 
 
-def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True) -> Iterator[CheckResult]:
+def examine(
+    settings: Settings,
+    *,
+    footers: int = FOOTERS_CHECKED,
+    storage: bool = True,
+    on_progress: Callable[[int, int], None] = lambda seq, applied_seq: None,
+) -> Iterator[CheckResult]:
     """Run every check, one after another, on one SQL snapshot.
 
     Args:
         settings: the log, its catalog.
         footers: how many files' footers to read, taken at random.
         storage: whether to look at the files at all.
+        on_progress: as `checked_catalog` tells it: the first check waits for the log to be read.
 
     Raises:
         CatalogUnavailableError: PostgreSQL does not answer; after a full disk was told, if there is one.
@@ -118,7 +125,7 @@ def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool
         with told_plainly(settings.database_url), connect(catalog_url(settings)) as conn:
             conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             conn.read_only = True
-            for result in examine_on(conn, settings, footers=footers, storage=storage):
+            for result in examine_on(conn, settings, footers=footers, storage=storage, on_progress=on_progress):
                 is_told |= result.check == ROOM and not result.is_well
                 yield result
     except (CatalogUnavailableError, LogUnavailableError):
@@ -129,10 +136,15 @@ def examine(settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool
 
 
 def examine_on(
-    conn: Connection, settings: Settings, *, footers: int = FOOTERS_CHECKED, storage: bool = True
+    conn: Connection,
+    settings: Settings,
+    *,
+    footers: int = FOOTERS_CHECKED,
+    storage: bool = True,
+    on_progress: Callable[[int, int], None] = lambda seq, applied_seq: None,
 ) -> Iterator[CheckResult]:
     """The same on a connection that is in a SQL transaction, of which everything is seen."""
-    catalog = checked_catalog(conn, settings)
+    catalog = checked_catalog(conn, settings, on_progress)
     if catalog is None:
         yield CheckResult("position", (Finding("there is no catalog yet", "run `commitlog init`"),))
         return

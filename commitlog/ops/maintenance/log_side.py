@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
@@ -22,6 +22,8 @@ from commitlog.log.genesis import require_genesis
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
 from commitlog.log.trims import last_trim, position_of
 
+TOLD_EVERY = 100
+
 
 class _Start(NamedTuple):
     """The state to begin with, which outcome's it is, and what comes after it: what was trimmed of that, and the results."""
@@ -32,10 +34,13 @@ class _Start(NamedTuple):
     reader: ResultsReader
 
 
-def checked_catalog(conn: Connection, settings: Settings) -> CheckedCatalog | None:
+def checked_catalog(
+    conn: Connection, settings: Settings, on_progress: Callable[[int, int], None] = lambda seq, applied_seq: None
+) -> CheckedCatalog | None:
     """The catalog beside what the log says at the outcome that it has applied; None where there is no catalog yet.
 
-    conn: in a REPEATABLE READ transaction of the caller's.
+    conn: in a REPEATABLE READ transaction of the caller's. on_progress: told now and then which outcome is read, and up to
+    which one is to be read.
 
     Raises as `read_log_side`.
     """
@@ -43,10 +48,18 @@ def checked_catalog(conn: Connection, settings: Settings) -> CheckedCatalog | No
     if row is None:
         return None
     applied = {"applied_log_id": row[0].bytes, "applied_seq": row[1], "applied_hash": bytes(row[2])}
-    return CheckedCatalog(conn, read_log_side(settings, **applied), now_ms=time.time_ns() // 1_000_000, **applied)
+    log = read_log_side(settings, **applied, on_progress=on_progress)
+    return CheckedCatalog(conn, log, now_ms=time.time_ns() // 1_000_000, **applied)
 
 
-def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int, applied_hash: bytes) -> LogSide:
+def read_log_side(
+    settings: Settings,
+    *,
+    applied_log_id: bytes,
+    applied_seq: int,
+    applied_hash: bytes,
+    on_progress: Callable[[int, int], None] = lambda seq, applied_seq: None,
+) -> LogSide:
     """Replay to the outcome that the catalog has applied, and look at what comes after it.
 
     The newest checkpoint that is not beyond it saves the replay of all that came before. Without one, as where no service runs,
@@ -64,9 +77,12 @@ def read_log_side(settings: Settings, *, applied_log_id: bytes, applied_seq: int
     state, position = start.state, start.position
     digest = position.hash if position is not None and position.seq == applied_seq else None
     last_seq, waiting_since_ms = 0 if position is None else position.seq, None
+    on_progress(last_seq, applied_seq)
     with start.reader as reader:
         for record in chain(start.trimmed, chain.from_iterable(reader.read_to_end())):
             last_seq = seq = record.seq
+            if seq % TOLD_EVERY == 0:
+                on_progress(seq, applied_seq)
             if seq <= applied_seq:
                 state = state_with(state, record)
                 digest = record.hash if seq == applied_seq else digest
