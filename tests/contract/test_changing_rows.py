@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -155,6 +155,31 @@ def test_restore_when_rows_went_and_came_then_they_are_as_they_were(log: CommitL
     assert table.restore(log.head_snapshot_id()) is None
     kept = {each.data_file_id for each in table.files(then)} & {each.data_file_id for each in table.files()}
     assert len(kept) == 1
+
+
+def test_restore_when_rows_are_written_again_then_a_few_are_in_memory_at_a_time(
+    log: CommitLog, many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from commitlog.client.reading import file_rows
+    from commitlog.client.writing import restoring
+
+    pieces: list[int] = []
+
+    write_rows = restoring.write_rows
+
+    def counted(rows: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        for each in rows:
+            pieces.append(each.num_rows)
+            yield each
+
+    monkeypatch.setattr(restoring, "write_rows", lambda rows, *args: write_rows(counted(rows), *args))
+    monkeypatch.setattr(file_rows, "BATCH_ROWS", 3)
+    table = log.table(many)
+    then, before = log.head_snapshot_id(), ids(log, many)
+    table.delete("id > 0")
+    assert table.restore(then) is not None
+    assert ids(log, many) == before
+    assert (sum(pieces), max(pieces)) == (len(before), 3)
 
 
 def test_restore_when_columns_have_changed_since_then_values_stay_with_their_columns(

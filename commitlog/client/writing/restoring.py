@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from commitlog.client.access.contents import Contents
 from commitlog.client.reading.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, ROW_ID, RowChanges
 from commitlog.client.reading.file_rows import FileReader
@@ -87,7 +89,8 @@ class Restoration:
             return
         reader = FileReader(now.definition.columns, ())
         fitting, folder = fit(reader.schema, now.definition, is_read=True), now.path.rstrip("/")
-        files = write_rows(reader.tables(map(rows_left, back)), fitting, folder)
+        rows = (pa.Table.from_batches([each]) for each in reader.batches(map(rows_left, back)))
+        files = write_rows(rows, fitting, folder)
         transaction.remove_unless_committed(str(self._name), folder, [f"{folder}/{file.path}" for file in files])
         transaction.read(str(self._name))
         if gone:
