@@ -21,6 +21,7 @@ from deciding_sites import brought, node
 from lakes import TYPES, Lake, some
 from psycopg import sql
 
+from commitlog.catalog import queries
 from commitlog.catalog import query_statements as statements
 from commitlog.catalog.guard import mark_projector
 from commitlog.catalog.history import _CONDITIONS, _ENTRIES
@@ -490,9 +491,11 @@ def test_json_in_a_row_then_the_stock_reader_and_ours_read_what_it_says(
     catalog.close()
 
 
+@pytest.mark.parametrize(("part_rows", "sizes"), [(2, [2, 1, 2]), (queries.PART_ROWS, [3, 2])])
 def test_rows_of_a_table_when_some_values_are_asked_for_then_no_others_are_read_but_from_before_their_column(
-    lake: Lake,
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, part_rows: int, sizes: list[int]
 ) -> None:
+    monkeypatch.setattr(queries, "PART_ROWS", part_rows)
     columns = [{"name": "id", "type": "int64"}, {"name": "name %", "type": "varchar"}, {"name": "u", "type": "uuid"}]
     lake.commit({**keyed_table(), "columns": columns})
     named = {1: "a", 2: "Ü", 3: None}
@@ -520,6 +523,12 @@ def test_rows_of_a_table_when_some_values_are_asked_for_then_no_others_are_read_
         assert len(catalog.changes(table, 0, head).rows(deletes=True)) == 5
         for where, count in ((("name %", "in", ["a", "Ü"]), 2), ("n = 7", 3), ("n in (8, 9)", 2), ("id = 6", 0)):
             assert Scan(catalog, TableName("main", "k"), head, where=where).count() == count
+        with catalog.at_once():
+            assert [len(each) for each in catalog.rows_in_parts(table_id, head)] == sizes
+        # As many become Arrow's before the next are taken.
+        scan = Scan(catalog, TableName("main", "k"), head)
+        assert [each.num_rows for each in scan.to_batches()] == sizes
+        assert scan.to_arrow()["n"].to_pylist() == [7, 7, 7, 8, 9]
 
 
 def plain(kind: ColumnType, value: Any) -> Any:

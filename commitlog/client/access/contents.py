@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -73,6 +73,15 @@ class Contents(Protocol):
         among: Mapping[int, Sequence[Any]] | None = None,
         limit: int | None = None,
     ) -> Sequence[Mapping[int, Any]]: ...
+
+    def rows_in_parts(
+        self,
+        table_id: int,
+        snapshot_id: int,
+        *,
+        among: Mapping[int, Sequence[Any]] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Sequence[Mapping[int, Any]]]: ...
 
     def row_count_at(self, table_id: int, snapshot_id: int) -> int: ...
 

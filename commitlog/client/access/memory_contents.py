@@ -416,6 +416,16 @@ class MemoryContents:
     ) -> list[Mapping[int, Any]]:
         return [row for _, row in self.rows_by_id_at(table_id, snapshot_id, limit=limit)]
 
+    def rows_in_parts(
+        self,
+        table_id: int,
+        snapshot_id: int,
+        *,
+        among: Mapping[int, Sequence[Any]] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[list[Mapping[int, Any]]]:
+        yield self.rows_at(table_id, snapshot_id, among=among, limit=limit)
+
     def rows_by_id_at(
         self, table_id: int, snapshot_id: int, *, upto: int | None = None, limit: int | None = None
     ) -> list[tuple[int, Mapping[int, Any]]]:

@@ -127,7 +127,7 @@ class Scan(Frames):
     def images(self) -> Iterator[dict[str, Any]]:
         """The rows as Python's values, to be written again or named by their keys. Of rows that are in no file, what Arrow does
         not hold as it is comes as text (see `exact`); files do not hold it as it is either."""
-        stored = rows_as([exact(each) for each in self._columns], self._conditions, self._stored_values())
+        stored = self._stored_as([exact(each) for each in self._columns])
         in_parts = stored.to_batches(max_chunksize=BATCH_ROWS)
         for batch in chain(self._reader.batches(self._file_rows()), in_parts):
             yield from to_rows(batch, maps_as_pydicts="strict")
@@ -183,15 +183,17 @@ class Scan(Frames):
     @cached_property
     def _stored(self) -> pa.Table:
         """The rows that are in no file; they are asked for before files are read, while the snapshot is there."""
-        return rows_as(self._columns, self._conditions, self._stored_values())
+        return self._stored_as(self._columns)
 
-    def _stored_values(self) -> Sequence[Any]:
+    def _stored_as(self, columns: Sequence[Column]) -> pa.Table:
         contents = self._contents
         among = {each.column.column_id: values for each in self._conditions if (values := each.stored())}
         with contents.at_once():
             contents.check_snapshot(self.snapshot_id)
             table_id = self._found.table.definition.table_id
-            return contents.rows_at(table_id, self.snapshot_id, among=among, limit=self._stored_max)
+            parts = contents.rows_in_parts(table_id, self.snapshot_id, among=among, limit=self._stored_max)
+            tables = [rows_as(columns, self._conditions, part) for part in parts]
+        return pa.concat_tables(tables) if tables else rows_as(columns, self._conditions, ())
 
 
 def rows_as(columns: Sequence[Column], conditions: Sequence[Condition], rows: Sequence[Any]) -> pa.Table:
