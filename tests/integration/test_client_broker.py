@@ -406,6 +406,44 @@ def test_lookup_of_the_end_when_the_last_outcome_alone_is_large_then_nothing_is_
         assert (last.seq, read) == (31, [31])
 
 
+def test_lookup_of_the_end_when_it_is_far_behind_what_is_known_then_the_last_alone_is_decoded(
+    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In small, what a projector that has stopped leaves.
+    monkeypatch.setattr(results_lookup, "FAR", 20)
+    ids = Ids(12)
+
+    def send(count: int) -> None:
+        burst = [proposal(ids, 0, create_table(f"t{number}")) for number in range(count)]
+        with serving(made):
+            assert len(list(log.publish_many(burst))) == count
+
+    def read_to_end(lookup: ResultsLookup) -> list[int]:
+        read.clear()
+        last = lookup.last()
+        assert last is not None
+        record = all_records(made)[-1]
+        assert (last.outcome, last.position.results_offset) == (record.outcome, record.offset)
+        return [*read]
+
+    read = seqs_read(monkeypatch)
+    send(10)
+    project(made)
+    send(90)
+    with closing(Catalog(made.database_url)) as catalog, closing(ResultsLookup(made, catalog)) as lookup:
+        assert read_to_end(lookup) == [100]
+        send(30)
+        assert read_to_end(lookup) == [130]
+        send(5)
+        assert read_to_end(lookup) == [*range(131, 136)]
+    # So it is where no place to begin at is known.
+    with closing(ResultsLookup(made)) as lookup:
+        assert read_to_end(lookup) == [135]
+        found = lookup.by_seq(7)
+        assert found is not None
+        assert found.seq == 7
+
+
 @pytest.mark.parametrize(
     ("where", "last_seq"),
     [

@@ -17,12 +17,21 @@ from typing import NamedTuple
 from commitlog.catalog.queries import AppliedPosition, Catalog, Milepost
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, ProposalId, Verdict
-from commitlog.errors import CatalogUnavailableError, CommitLogError, LogUnavailableError, ResultsTrimmedError
+from commitlog.errors import (
+    CatalogUnavailableError,
+    CommitLogError,
+    LogIntegrityError,
+    LogUnavailableError,
+    ResultsTrimmedError,
+)
+from commitlog.log.chain import Chain
 from commitlog.log.codec import Trim
-from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
+from commitlog.log.results import LogPosition, ResultRecord, ResultsReader, read_messages
 from commitlog.log.trims import last_trim, position_of
 
 SILENT_S_MAX = 10.0
+FAR = 1_000
+"""Of so many outcomes the last is found without the others: more than lie after a place that the catalog knows."""
 
 
 class FoundOutcome(NamedTuple):
@@ -91,8 +100,11 @@ class ResultsLookup:
         with self._lock:
             if self._last is None:
                 self._begin_at(self._milepost(), lies_behind=lambda trim: True)
-            elif self._is_behind():
-                self._skip_on()
+            elif self._lag():
+                newest = self._milepost()
+                # Not at the newest place, after which nothing may come, but at the one before it.
+                self._skip_to(None if newest is None else self._milepost(before_seq=newest.seq))
+            self._skip_what_is_far_behind()
             deque(self._to_end(), maxlen=0)
             at = self._at()
             if self._last is None and at is not None:
@@ -109,21 +121,36 @@ class ResultsLookup:
     def _first(self, is_it: Callable[[FoundOutcome], bool]) -> FoundOutcome | None:
         return next((found for found in self._to_end() if is_it(found)), None)
 
-    def _is_behind(self) -> bool:
-        """Whether something lies between the reader and the log's end."""
+    def _lag(self) -> int:
+        """How much lies between the reader and the log's end."""
         try:
-            return self._reader is not None and self._reader.lag() > 0
+            return 0 if self._reader is None else self._reader.lag()
         except CommitLogError:
             self._begin_anew()
             raise
 
-    def _skip_on(self) -> None:
-        """Go on nearer to the log's end, where the reader has not come so far: not at the newest place, after which nothing may
-        come, but at the one before it."""
-        at, newest = self._at(), self._milepost()
-        before = None if newest is None else self._milepost(before_seq=newest.seq)
-        if before is not None and at is not None and before.seq > at.seq:
-            self._begin_at(before, lies_behind=lambda trim: True)
+    def _skip_to(self, place: LogPosition | None) -> None:
+        """Go on at a place, where the reader has not come so far."""
+        at = self._at()
+        if place is not None and (at is None or place.seq > at.seq):
+            self._begin_at(place, lies_behind=lambda trim: True)
+
+    def _skip_what_is_far_behind(self) -> None:
+        """Go on before the last outcome, where many lie between, as while no projector runs: the chain of their hashes is
+        followed, and none is decoded."""
+        lag, at, before = self._lag(), self._at(), None
+        if self._reader is None or lag < FAR:
+            return
+        chain = Chain() if at is None else Chain.after(at)
+        # What does not fit is met again, and told by the reader.
+        with suppress(LogIntegrityError):
+            for message in read_messages(self._settings, chain.next_offset, self._reader.next_offset + lag):
+                offset, last = message.offset(), chain.position
+                assert offset is not None
+                chain.take(message.value(), offset)
+                if chain.position is not last:
+                    before = last
+            self._skip_to(before)
 
     def _to_end(self) -> Iterator[FoundOutcome]:
         """What comes after the place where the reader is, up to the end of the log as it is now."""
