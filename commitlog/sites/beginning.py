@@ -329,7 +329,4 @@ def _definitions(log: CommitLog, snapshot_id: int, seq: int) -> Iterator[TableDe
     except SnapshotNotFoundError:
         yield from [each.definition for each in log.access.state_before(seq + 1).tables.values()]
         return
-    for schema, table, _ in contents.tables(snapshot_id):
-        found = contents.table_at(schema, table, snapshot_id)
-        assert found is not None
-        yield found.definition
+    yield from [each.definition for each in contents.tables_at(snapshot_id)]
