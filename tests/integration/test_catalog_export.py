@@ -21,7 +21,7 @@ from commitlog.client.reading.duckdb_client import attach, open_duckdb, open_lak
 from commitlog.config import Settings
 from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.cli import cli
-from commitlog.ops.maintenance.export import Export, ExportFormat, ExportProgress, export_catalog
+from commitlog.ops.maintenance.export import Export, ExportFormat, ExportProgress, _Freezing, export_catalog
 
 TYPES = {
     "b": "boolean", "i8": "int8", "u32": "uint32", "u64": "uint64", "h": "int128", "f": "float32", "d": "float64",
@@ -161,6 +161,25 @@ def test_export_when_the_snapshot_is_not_there_then_says_which_are_and_leaves_no
     export_catalog(lake.database_url, tmp_path / "out", snapshot_id=5)
     with pytest.raises(ConfigurationError, match="there already"):
         export_catalog(lake.database_url, tmp_path / "out", snapshot_id=5)
+
+
+def test_export_when_there_are_many_tables_then_asks_for_what_they_are_once(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    select = _Freezing._select
+
+    def counting(of: Any, query: str, *parameters: Any) -> Any:
+        asked.append(query)
+        return select(of, query, *parameters)
+
+    monkeypatch.setattr(_Freezing, "_select", counting)
+    export_catalog(lake.database_url, tmp_path / "few")
+    of_few = len(asked)
+    asked.clear()
+    lake.commit(*(create_table(f"many{number}") for number in range(20)))
+    export_catalog(lake.database_url, tmp_path / "many")
+    assert len(asked) == of_few
 
 
 def test_export_when_the_copy_cannot_be_written_then_it_is_not_told_as_postgresqls_fault(

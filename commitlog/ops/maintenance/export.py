@@ -10,7 +10,8 @@ frozen lake must not delete what the living one may still need.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +34,15 @@ class ExportFormat(StrEnum):
 
     SQLITE = "sqlite"
     DUCKDB = "duckdb"
+
+
+_INLINED_COLUMNS = """
+    SELECT d.table_id, d.schema_version, c.column_id, c.column_name, c.column_type, c.parent_column
+    FROM frozen.ducklake_inlined_data_tables d
+    JOIN frozen.ducklake_schema_versions v ON v.table_id = d.table_id AND v.schema_version = d.schema_version
+    JOIN frozen.ducklake_column c ON c.table_id = d.table_id AND c.begin_snapshot <= v.begin_snapshot
+        AND (c.end_snapshot IS NULL OR c.end_snapshot > v.begin_snapshot) ORDER BY c.column_order, c.column_id"""
+"""The columns that each table with rows in no file had when it got that schema version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +216,13 @@ class _Freezing:
                 self._schema,
             )
         }
+        told: defaultdict[tuple[int, int], list[Sequence[Any]]] = defaultdict(list)
+        for table_id, version, *row in self._select(_INLINED_COLUMNS):
+            told[table_id, version].append(row)
         for table_id, name, version in self._select(
             "SELECT table_id, table_name, schema_version FROM frozen.ducklake_inlined_data_tables"
         ):
-            self._copy_inlined_rows(table_id, name, version)
+            self._copy_inlined_rows(name, _columns(told[table_id, version]))
         for (table_id,) in self._select("SELECT DISTINCT table_id FROM frozen.ducklake_table"):
             name = f"ducklake_inlined_delete_{table_id}"
             if name in names:
@@ -240,10 +253,10 @@ class _Freezing:
         self._tables += 1
         self._on_progress(ExportProgress(self._tables, 0, None))
 
-    def _copy_inlined_rows(self, table_id: int, name: str, schema_version: int) -> None:
+    def _copy_inlined_rows(self, name: str, inlined: Iterable[Column]) -> None:
         columns = {"row_id": "BIGINT", "begin_snapshot": "BIGINT", "end_snapshot": "BIGINT"}
         values = ["x.row_id", "x.begin_snapshot", self._ended()]
-        for column in self._columns_at(table_id, schema_version):
+        for column in inlined:
             value = f"x.{quoted(column.name)}"
             if column.type.name in ("varchar", "json"):
                 value = f"decode({value})"
@@ -251,29 +264,6 @@ class _Freezing:
             columns[column.name] = data_type
             values.append(f"CAST({value} AS {data_type})")
         self._copy(name, columns, values, "x.begin_snapshot <= {n}")
-
-    def _columns_at(self, table_id: int, schema_version: int) -> list[Column]:
-        """The columns that a table had when it got a schema version."""
-        rows = self._select(
-            """SELECT c.column_id, c.column_name, c.column_type, c.parent_column FROM frozen.ducklake_column c
-               JOIN frozen.ducklake_schema_versions v ON v.table_id = c.table_id AND v.schema_version = ?
-               WHERE c.table_id = ? AND c.begin_snapshot <= v.begin_snapshot
-               AND (c.end_snapshot IS NULL OR c.end_snapshot > v.begin_snapshot) ORDER BY c.column_order, c.column_id""",
-            schema_version,
-            table_id,
-        )
-
-        def under(parent: int | None) -> list[Column]:
-            found: list[Column] = []
-            for column_id, name, type_text, above in rows:
-                if above == parent:
-                    children = tuple(under(column_id))
-                    fields = tuple((child.name, child.type) for child in children)
-                    made = ColumnType(type_text, fields=fields) if children else parse_type(type_text)
-                    found.append(Column(column_id, name, made, True, None, None, children=children))
-            return found
-
-        return under(None)
 
     def copy_files(self, folder: Path) -> int:
         """Copy the files that the copied rows name, and let the rows name the copies."""
@@ -332,3 +322,19 @@ def _duckdb_type(data_type: ColumnType) -> str:
         case "map":
             return f"MAP({_duckdb_type(data_type.fields[0][1])}, {_duckdb_type(data_type.fields[1][1])})"
     return SQL_TYPES.get(data_type.name, data_type.catalog_name.upper())
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[Column]:
+    """The top-level columns, of rows that name each column's parent."""
+
+    def under(parent: int | None) -> list[Column]:
+        found: list[Column] = []
+        for column_id, name, type_text, above in rows:
+            if above == parent:
+                children = tuple(under(column_id))
+                fields = tuple((child.name, child.type) for child in children)
+                made = ColumnType(type_text, fields=fields) if children else parse_type(type_text)
+                found.append(Column(column_id, name, made, True, None, None, children=children))
+        return found
+
+    return under(None)
