@@ -1,4 +1,4 @@
-"""Rows of keyed tables in a checkpoint, and what it takes beside them while it is written and while it is loaded."""
+"""Rows of keyed tables, and appended files, in a checkpoint, and what it takes beside them while it is written and loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from deciding import DecidedLog, change, keyed_table
+from deciding import DecidedLog, append, change, create_table, data_file, keyed_table
 
 from commitlog.config import Settings
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
@@ -72,6 +72,22 @@ def test_checkpoint_of_the_same_state_then_the_same_sections(state: SequencerSta
 
     assert told(load_state(dump_state(state))) == told(state)
     assert max(len(section.items) for section in dump_state(state)) == 1_000
+
+
+def test_checkpoint_of_many_appended_files_then_they_are_in_sections_and_the_same_after() -> None:
+    log = DecidedLog()
+    log.commit(create_table("a"), create_table("t"))
+    for table in ("a", "t", "a"):
+        log.commit(append(*[data_file() for _ in range(600)], table=table))
+    sections = list(dump_state(log.state))
+    assert [len(section.items) for section in sections if section.name == "appended"] == [1_000, 800]
+
+    def appended(state: SequencerState) -> list[list[tuple[int, int]]]:
+        return [[(x.snapshot_id, x.data_file_id) for x in each.appended.files] for each in state.tables.values()]
+
+    assert [len(each) for each in appended(log.state)] == [1_200, 600]
+    assert appended(load_state(sections)) == appended(log.state)
+    log.check_replay()
 
 
 def test_table_that_is_forgotten_while_its_rows_are_in_the_window_then_the_checkpoint_is_without_them() -> None:

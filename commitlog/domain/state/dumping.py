@@ -3,8 +3,8 @@
 Plain are dict, list, str, bytes, int, float, bool and None. ``load_state(dump_state(s))`` decides like ``s`` for ever after.
 Objects that refer to each other are written by id; tables and views share one id space.
 
-The plain form of many rows is several times as large as the rows, so it is never there as a whole: long lists are made and
-read in sections of a thousand items, and those of rows become part of the state before the next one is read.
+The plain form of many rows or files is larger than they are, so it is never there as a whole: long lists are made and read in
+sections of a thousand items, and those of rows and of appended files become part of the state before the next one is read.
 """
 
 from __future__ import annotations
@@ -141,7 +141,6 @@ def _dump_table(table: s.TableState) -> Plain:
         "next_row_id": table.next_row_id,
         "file_bytes": table.file_bytes,
         "live_files": _bits(table.live_files),
-        "appended": [[a.snapshot_id, a.data_file_id, _dump_file(a.file)] for a in table.appended.files],
         "inlined": None if table.rows is None else _bits(table.rows.inlined),
     }
 
@@ -161,7 +160,7 @@ def _load_table(plain: Plain, schemas: dict[int, s.SchemaState]) -> s.TableState
         plain["next_row_id"],
         plain["file_bytes"],
         _unbits(plain["live_files"]),
-        AppendedFiles(AppendedFile(at, file_id, _load_file(file)) for at, file_id, file in plain["appended"]),
+        AppendedFiles(),
         rows,
     )
 
@@ -225,7 +224,7 @@ def _wholes(state: s.SequencerState) -> dict[str, Plain]:
 
 
 def _lists(state: s.SequencerState) -> Iterator[tuple[str, Iterable[Plain]]]:
-    """By name, each made while it is read; those of rows are the last, since to load them takes the others."""
+    """By name, each made while it is read; those of ``_ADDED_LISTS`` are the last, since to load them takes the others."""
     yield "next_offsets", sorted([p, offset] for p, offset in state.next_offsets.items())
     yield (
         "schemas",
@@ -305,6 +304,7 @@ def _lists(state: s.SequencerState) -> Iterator[tuple[str, Iterable[Plain]]]:
             if _only_table(state, commit) == _OTHERS
         ),
     )
+    yield "appended", _dump_appended(state)
     yield "touched_rows", _dump_touched_rows(state)
     yield from dump_rows(state.tables)
 
@@ -328,6 +328,12 @@ def _only_table(state: s.SequencerState, commit: s.Commit) -> int:
     """What a commit touched that touched one table and no file that was there before, as nearly every one; else ``_OTHERS``."""
     tables, files = _touched(state, commit)
     return tables[0] if len(tables) == 1 and not files else _OTHERS
+
+
+def _dump_appended(state: s.SequencerState) -> Iterator[Plain]:
+    for table_id, table in sorted(state.tables.items()):
+        for each in table.appended.files:
+            yield [table_id, each.snapshot_id, each.data_file_id, _dump_file(each.file)]
 
 
 def _dump_touched_rows(state: s.SequencerState) -> Iterator[Plain]:
@@ -360,6 +366,11 @@ def _load_commits(state: s.SequencerState, snapshots: bytes, ids: bytes, writers
         state.commits[at] = s.Commit(proposal_id, writer_id, () if table_id == _OTHERS else alone[table_id], (), ())
 
 
+def _load_appended(state: s.SequencerState, items: list[Plain]) -> None:
+    for table_id, at, data_file_id, file in items:
+        state.tables[table_id].appended.files.append(AppendedFile(at, data_file_id, _load_file(file)))
+
+
 def _load_touched_rows(state: s.SequencerState, items: list[Plain]) -> None:
     """Of one commit there may be more before, and more to come."""
     for at, of_commit in groupby(items, lambda item: item[0]):
@@ -373,13 +384,15 @@ def load_state(sections: Iterable[CheckpointSection]) -> s.SequencerState:
     for section in sections:
         if section.whole:
             plain[section.name] = section.items[0]
-        elif section.name not in _ROW_LISTS:
+        elif section.name not in _ADDED_LISTS:
             plain.setdefault(section.name, []).extend(section.items)
         else:
             if state is None:
                 state = _load_index(plain)
                 plain.clear()
-            if section.name == "touched_rows":
+            if section.name == "appended":
+                _load_appended(state, section.items)
+            elif section.name == "touched_rows":
                 _load_touched_rows(state, section.items)
             else:
                 load_rows(section.name, section.items, state.tables)
@@ -390,11 +403,12 @@ def load_state(sections: Iterable[CheckpointSection]) -> s.SequencerState:
     return state
 
 
-_ROW_LISTS = frozenset({"touched_rows", *ROW_LISTS})
+_ADDED_LISTS = frozenset({"appended", "touched_rows", *ROW_LISTS})
+"""Those whose sections become part of the state one after another."""
 
 
 def _load_index(plain: dict[str, Plain]) -> s.SequencerState:
-    """All but the rows."""
+    """All but what is in ``_ADDED_LISTS``."""
     state = s.SequencerState(
         log_id=plain["log_id"], partitions=plain["partitions"], settings=load_settings(plain["settings"])
     )
