@@ -350,6 +350,9 @@ def read_messages(settings: Settings, start: int, end: int) -> Iterator[Message]
         while reader.next_offsets[0] < end:
             messages = reader.read(READ_RECORDS_MAX, POLL_TIMEOUT_S)
             if not messages:
+                if reader.ends.get(0, 0) > reader.next_offsets[0]:
+                    # All before the end was given out, and nothing came for these offsets.
+                    Chain(next_offset=reader.next_offsets[0]).check_offset(reader.ends[0])
                 patience.check()
             for message in messages:
                 offset = message.offset()

@@ -21,8 +21,9 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 from interrupting import each_interrupted
-from log_running import Ids, all_records, create_table, proposal, seed_of, serving
+from log_running import Ids, all_records, create_table, proposal, seed_of, serving, wait_until
 
 from commitlog import compiled
 from commitlog.catalog import projector
@@ -42,12 +43,14 @@ from commitlog.errors import (
     CatalogUnavailableError,
     ConfigurationError,
     InvalidRequestError,
+    LogLossError,
     OutcomeUnknownError,
     WriterBusyError,
 )
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import init_log
-from commitlog.log.results import READ_BYTES_MAX, ResultRecord, ResultsReader
+from commitlog.log.results import READ_BYTES_MAX, ResultRecord, ResultsReader, results_end
+from commitlog.log.topics import topics_of
 
 PATIENCE_S = 60.0
 
@@ -442,6 +445,26 @@ def test_lookup_of_the_end_when_it_is_far_behind_what_is_known_then_the_last_alo
         found = lookup.by_seq(7)
         assert found is not None
         assert found.seq == 7
+
+
+@pytest.mark.parametrize("far", [5, results_lookup.FAR])
+def test_lookup_of_the_end_when_it_is_nothing_that_anybody_is_given_then_says_so_and_not_that_kafka_is_away(
+    made: Settings, log: CommitLog, monkeypatch: pytest.MonkeyPatch, far: int
+) -> None:
+    monkeypatch.setattr(results_lookup, "FAR", far)
+    ids = Ids(13)
+    with serving(made):
+        assert len(list(log.publish_many([proposal(ids, 0, create_table(f"t{number}")) for number in range(9)]))) == 9
+    stranger = Producer({"bootstrap.servers": made.bootstrap_servers, "transactional.id": made.log})
+    before = results_end(made)
+    stranger.init_transactions(30)
+    stranger.begin_transaction()
+    stranger.produce(topics_of(made.log).results, b"nothing of ours", partition=0)
+    stranger.commit_transaction(30)
+    # The record, and what ends the transaction.
+    wait_until(lambda: results_end(made) == before + 2, "the transaction's end is there")
+    with closing(ResultsLookup(made)) as lookup, pytest.raises(LogLossError, match="what was between is gone"):
+        lookup.last()
 
 
 @pytest.mark.parametrize(
