@@ -529,6 +529,9 @@ def test_rows_of_a_table_when_some_values_are_asked_for_then_no_others_are_read_
         scan = Scan(catalog, TableName("main", "k"), head)
         assert [each.num_rows for each in scan.to_batches()] == sizes
         assert scan.to_arrow()["n"].to_pylist() == [7, 7, 7, 8, 9]
+        # None is without rows, also where those of which no row matches come first.
+        late = Scan(catalog, TableName("main", "k"), head, where="n > 7")
+        assert [each.num_rows for each in late.to_batches()] == [2]
 
 
 def plain(kind: ColumnType, value: Any) -> Any:

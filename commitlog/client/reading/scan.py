@@ -193,7 +193,9 @@ class Scan(Frames):
             table_id = self._found.table.definition.table_id
             parts = contents.rows_in_parts(table_id, self.snapshot_id, among=among, limit=self._stored_max)
             tables = [rows_as(columns, self._conditions, part) for part in parts]
-        return pa.concat_tables(tables) if tables else rows_as(columns, self._conditions, ())
+        # One without rows would be a batch of its own.
+        found = [each for each in tables if each.num_rows]
+        return pa.concat_tables(found) if found else rows_as(columns, self._conditions, ())
 
 
 def rows_as(columns: Sequence[Column], conditions: Sequence[Condition], rows: Sequence[Any]) -> pa.Table:
