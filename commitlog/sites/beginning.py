@@ -325,8 +325,10 @@ def _definitions(log: CommitLog, snapshot_id: int, seq: int) -> Iterator[TableDe
     """The tables at a snapshot, after an outcome; a catalog that let it expire lacks those that were dropped since."""
     contents = log.contents()
     try:
-        contents.check_snapshot(snapshot_id)
+        with contents.at_once():
+            contents.check_snapshot(snapshot_id)
+            tables = contents.tables_at(snapshot_id)
     except SnapshotNotFoundError:
         yield from [each.definition for each in log.access.state_before(seq + 1).tables.values()]
         return
-    yield from [each.definition for each in contents.tables_at(snapshot_id)]
+    yield from [each.definition for each in tables]

@@ -23,6 +23,7 @@ def tables_command(settings: Settings, at: int | datetime | None, as_json: bool)
         snapshot_id = snapshot_of(log, at, what="--at")
         contents = log.contents()
         with contents.at_once():
+            contents.check_snapshot(snapshot_id)
             tables, counts = contents.tables_at(snapshot_id), contents.file_counts_at(snapshot_id)
     found = [
         (str(TableName(each.schema_name, table.name)), table.columns, counts.get(table.table_id, 0))
