@@ -429,22 +429,23 @@ class ReadableLog:
 
     def _seq_of(self, snapshot_id: int) -> int:
         """The ``seq`` of the outcome that made a snapshot."""
-        from commitlog.catalog.history import HistoryFilter
-
         if snapshot_id == 0:
             return 0
         head = self.head_snapshot_id()
-        found = self.contents().history(HistoryFilter(limit=1, snapshot_id=snapshot_id))
-        if not found:
+        made = self._made(snapshot_id)
+        if made is None:
             raise SnapshotNotFoundError(snapshot_id, head_snapshot_id=head)
-        return found[0].seq
+        return made.seq
 
     def _proposal_of(self, snapshot_id: int) -> UUID | None:
         """Which proposal made a snapshot, as far as readers see it; None of what no proposal made, or is not there."""
+        made = self._made(snapshot_id)
+        return None if made is None else made.proposal_id
+
+    def _made(self, snapshot_id: int) -> HistoryEntry | None:
         from commitlog.catalog.history import HistoryFilter
 
-        found = self.contents().history(HistoryFilter(limit=1, snapshot_id=snapshot_id))
-        return found[0].proposal_id if found else None
+        return next(iter(self.contents().history(HistoryFilter(limit=1, snapshot_id=snapshot_id))), None)
 
     def _contents_at(self, snapshot: SnapshotGiven | None) -> tuple[Contents, int]:
         at = snapshot_of(self, snapshot)

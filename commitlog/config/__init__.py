@@ -48,6 +48,7 @@ from commitlog.config.sources import SUPERVISED as SUPERVISED
 from commitlog.config.sources import default_values as default_values
 from commitlog.config.sources import variable_of as variable_of
 from commitlog.config.values import READERS, option_text
+from commitlog.config.values import SECRET_OPTIONS as SECRET_OPTIONS
 from commitlog.config.values import masked as masked
 from commitlog.config.values import without_password as without_password
 from commitlog.errors import ConfigurationError

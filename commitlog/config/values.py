@@ -184,6 +184,8 @@ READERS: Mapping[str, Callable[[object, str], object]] = {
 
 _SECRETS = ("password", "secret", "key", "token", "jaas", "oauthbearer.config")
 """What stands in the names of librdkafka's options whose values nobody shows."""
+SECRET_OPTIONS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+"""Of a connection to PostgreSQL, likewise."""
 
 
 def masked(name: str, value: str) -> str:
@@ -200,6 +202,5 @@ def without_password(text: str) -> str:
 # Up to the last @ of the word: what is no valid URL must not show the rest of a password either.
 _URL_PASSWORD = re.compile(r"""(://[^\s:/@'"]*):[^\s'"]*@""")
 _NAMED_PASSWORD = re.compile(
-    r"""(?i)((?:^|\W)(?:(?:ssl)?password|oauth_client_secret|scram_(?:client|server)_key)\s*=\s*)"""
-    r"""(?:''[^']*''|'(?:\\.|[^'\\])*'|[^\s&'"]+)"""
+    rf"""(?i)((?:^|\W)(?:{"|".join(SECRET_OPTIONS)})\s*=\s*)(?:''[^']*''|'(?:\\.|[^'\\])*'|[^\s&'"]+)"""
 )

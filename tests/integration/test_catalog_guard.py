@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import duckdb
 import psycopg
@@ -358,45 +358,55 @@ def test_projector_role_when_a_member_projects_then_readers_see_what_it_made(lak
         assert closed_tables(lake.conn, PROJECTOR_ROLE) == []
 
 
-def test_projector_role_when_a_member_has_made_tables_then_the_catalogs_owner_projects_again_and_makes_them_anew(
-    database_url: str, tmp_path: Path
-) -> None:
+class Owned(NamedTuple):
+    """A lake whose owner may nothing else, and a login that may run its projector."""
+
+    owner: str
+    projector: str
+    lake: Lake
+
+
+@pytest.fixture
+def owned(database_url: str, tmp_path: Path) -> Iterator[Owned]:
     with (
         owner_of(database_url) as owner,
         member_of(database_url, PROJECTOR_ROLE) as projector,
         closing(Lake(owner, tmp_path / "lake")) as lake,
     ):
-        for number, login in enumerate((projector, owner)):
-            lake.conn.close()
-            lake.reconnect(login)
-            lake.commit(*([] if number else [keyed_table()]), insert(id=number, v="x"))
-        with open_lake(owner) as client:
-            assert client.execute("FROM k ORDER BY id").fetchall() == [(0, "x"), (1, "x")]
-        # As a rebuild does.
-        lake.conn.execute("CREATE SCHEMA second CREATE TABLE ducklake_inlined_data_1_1 (id BIGINT)")
-        carry_over(lake.conn, [("public", "ducklake_inlined_data_1_1")], "second")
-        lake.conn.execute("DROP TABLE public.ducklake_inlined_data_1_1")
+        yield Owned(owner, projector, lake)
+
+
+def test_projector_role_when_a_member_has_made_tables_then_the_catalogs_owner_projects_again_and_makes_them_anew(
+    owned: Owned,
+) -> None:
+    owner, projector, lake = owned
+    for number, login in enumerate((projector, owner)):
+        lake.conn.close()
+        lake.reconnect(login)
+        lake.commit(*([] if number else [keyed_table()]), insert(id=number, v="x"))
+    with open_lake(owner) as client:
+        assert client.execute("FROM k ORDER BY id").fetchall() == [(0, "x"), (1, "x")]
+    # As a rebuild does.
+    lake.conn.execute("CREATE SCHEMA second CREATE TABLE ducklake_inlined_data_1_1 (id BIGINT)")
+    carry_over(lake.conn, [("public", "ducklake_inlined_data_1_1")], "second")
+    lake.conn.execute("DROP TABLE public.ducklake_inlined_data_1_1")
 
 
 def test_install_when_a_member_has_made_tables_with_an_older_version_then_the_owner_brings_the_guard_up_and_they_are_opened(
-    database_url: str, tmp_path: Path
+    owned: Owned,
 ) -> None:
-    with (
-        owner_of(database_url) as owner,
-        member_of(database_url, PROJECTOR_ROLE) as projector,
-        closing(Lake(owner, tmp_path / "lake")) as lake,
-    ):
-        name = sql.Identifier(owner.partition("//")[2].partition(":")[0])
-        lake.conn.close()
-        lake.reconnect(projector)
-        lake.commit(keyed_table(), insert(id=0, v="x"))
-        lake.conn.execute(sql.SQL("REVOKE ALL ON ducklake_inlined_data_1_1 FROM {}").format(name))
-        lake.conn.commit()
-        with psycopg.connect(owner, autocommit=True) as conn:
-            conn.execute("ALTER FUNCTION commitlog.refuse_foreign_commit() RESET ALL")
-            ensure_guard(conn)
-            assert unguarded_tables(conn) == []
-        ensure_guard(lake.conn)
-        lake.conn.close()
-        lake.reconnect(owner)
-        lake.commit(insert(id=1, v="x"))
+    owner, projector, lake = owned
+    name = sql.Identifier(owner.partition("//")[2].partition(":")[0])
+    lake.conn.close()
+    lake.reconnect(projector)
+    lake.commit(keyed_table(), insert(id=0, v="x"))
+    lake.conn.execute(sql.SQL("REVOKE ALL ON ducklake_inlined_data_1_1 FROM {}").format(name))
+    lake.conn.commit()
+    with psycopg.connect(owner, autocommit=True) as conn:
+        conn.execute("ALTER FUNCTION commitlog.refuse_foreign_commit() RESET ALL")
+        ensure_guard(conn)
+        assert unguarded_tables(conn) == []
+    ensure_guard(lake.conn)
+    lake.conn.close()
+    lake.reconnect(owner)
+    lake.commit(insert(id=1, v="x"))

@@ -83,7 +83,7 @@ import os, subprocess, sys
 from pathlib import Path
 
 from commitlog.local.home import mark_of
-from commitlog.ops.bench.servers import ended_with_us
+from commitlog.ops.service.ending import ended_with_us
 
 home = Path(sys.argv[1])
 with ended_with_us(home):

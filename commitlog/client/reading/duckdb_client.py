@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from commitlog.catalog.connecting import connect, plain
 from commitlog.catalog.queries import Catalog
 from commitlog.client.reading.duckdb_files import reach_files
-from commitlog.config import without_password
+from commitlog.config import SECRET_OPTIONS, without_password
 from commitlog.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def attach_statement(database_url: str, *, may_write: bool = False) -> str:
     Raises:
         ConfigurationError: it is no URL of PostgreSQL.
     """
-    secret = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
-    options = {name: value for name, value in _options(database_url).items() if name not in secret}
+    options = {name: value for name, value in _options(database_url).items() if name not in SECRET_OPTIONS}
     read_only = "" if may_write else " (READ_ONLY)"
     return f"ATTACH 'ducklake:postgres:{quoted(make_conninfo('', **options))}' AS {LAKE}{read_only};"
 

@@ -231,11 +231,8 @@ def _time_units(data_type: pa.DataType) -> Iterator[str]:
         yield from _time_units(field.type)
 
 
-_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-
-
 def _time_or_text(scalar: Any) -> time | str:
-    seconds, nanoseconds = divmod(scalar.value * _NANOSECONDS[scalar.type.unit], 1_000_000_000)
+    seconds, nanoseconds = divmod(scalar.cast(pa.time64("ns")).value, 1_000_000_000)
     if 0 <= seconds < 86_400 and nanoseconds % 1000 == 0:
         found: time = scalar.as_py()
         return found

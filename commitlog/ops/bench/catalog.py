@@ -28,7 +28,7 @@ from commitlog.domain.deciding.decide import decide
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.local.postgres import EmbeddedPostgres
-from commitlog.ops.bench.servers import ended_with_us
+from commitlog.ops.service.ending import ended_with_us
 
 LIVE = 1_000
 ROUNDS = 21

@@ -1,15 +1,10 @@
-"""Servers of a bench's own: a broker and a PostgreSQL in a home that is removed afterwards, and the processes of a log.
-
-Who is killed, or whose terminal is closed, removes nothing itself.
-"""
+"""Servers of a bench's own: a broker and a PostgreSQL in a home that is removed afterwards, and the processes of a log."""
 
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,19 +15,11 @@ import psutil
 from commitlog.config import Settings
 from commitlog.local.home import EmbeddedHome, mark_of
 from commitlog.local.processes import find_processes
+from commitlog.ops.service.ending import ended_with_us
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import GATEWAY, SERVICES
 
 STOP_TIMEOUT_S = 20.0
-
-# By none of the settings of the folder or the environment: they may be other ones than --config gave, or wrong.
-_DOWN = """\
-import os, sys
-from pathlib import Path
-from commitlog.config import Settings
-from commitlog.ops.service.runtime import down
-down(Settings.load(environment={}, config_file=Path(os.devnull), home=sys.argv[1]))
-"""
 
 Say = Callable[[str], None]
 
@@ -51,31 +38,6 @@ def own_servers(settings: Settings, say: Say) -> Iterator[Settings]:
             yield own
     finally:
         shutil.rmtree(directory)
-
-
-@contextmanager
-def ended_with_us(home: Path, *, is_removed: bool = False) -> Iterator[None]:
-    """What runs in a home is stopped also where this process is killed.
-
-    Args:
-        home: of servers, and of the services that are told of it.
-        is_removed: the home is removed then.
-    """
-    done = shlex.join((sys.executable, "-c", _DOWN, str(home))) + (
-        f"; {shlex.join(('rm', '-rf', str(home)))}" * is_removed
-    )
-    # Nobody writes into its standard input: what it reads is the end of this process.
-    with subprocess.Popen(
-        ["sh", "-c", f"read _; {done}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as waiting:
-        try:
-            yield
-        finally:
-            waiting.kill()
 
 
 def _own_settings(settings: Settings, directory: Path) -> Settings:

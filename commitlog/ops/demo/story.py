@@ -31,11 +31,11 @@ from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Proposal
 from commitlog.errors import ConfigurationError, ProposalRejectedError
 from commitlog.local.processes import DirectoryLock
-from commitlog.ops.bench.servers import ended_with_us
 from commitlog.ops.demo.duckdb_writer import write_with_duckdb
 from commitlog.ops.demo.flights import SPARK_SCHEMA, TABLE_SCHEMA, Facts, Flights, unpack
 from commitlog.ops.demo.picture import COLORS, draw
 from commitlog.ops.local_spark import local_spark
+from commitlog.ops.service.ending import ended_with_us
 from commitlog.ops.service.runtime import DOWN_TIMEOUT_S, down, up
 from commitlog.ops.service.supervisor import POLL_S
 
