@@ -9,7 +9,7 @@ of many writers, and a backlog keeps several full ones on their way.
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -35,6 +35,8 @@ IDLE_WAIT_S = 0.15
 BUSY_WAIT_S = 0.01
 """It ends with the first report, and nothing that comes meanwhile could be appended before."""
 RECEIPTS_TOLD_AGAIN = 5_000
+LOOK_BYTES = 256 * 1024
+"""So many bytes of proposals are decided between two looks at the clock: thousands of small ones, or a few thousand changes."""
 
 _logger = logging.getLogger("commitlog.sequencer")
 
@@ -89,6 +91,7 @@ class Active:
         self._decides_as_made = decides_as_made
         self._on_accepted = on_accepted
         self._batch = Batch()
+        self._waiting: deque[Incoming] = deque()
         self._gathering = Gathering(limits.wait_s)
         self._sent: dict[SentBatch, Batch] = {}
         self._unsaid: list[_Unsaid] = []
@@ -180,15 +183,31 @@ class Active:
         return len(self._batch) > 0 and self._serving.may_send and (not self._serving.in_flight or self._is_full())
 
     def _decide(self) -> bool:
-        """Decides what has been proposed, as much as fits; whether that is all for now."""
+        """Decides what has been proposed, as much as fits, for no longer than until the next heartbeat; whether that is all for
+        now."""
         if self._is_full() or not self._telling.has_room:
             return True
-        room = self._limits.records_max - len(self._batch)
-        messages = self._proposed(room)
-        if messages:
-            now_ms = None if self._decides_as_made else self._ports.clock_ms()
-            self._decider.decide_all(messages, self._batch, now_ms=now_ms, told=self._telling.told)
-        return len(messages) < room
+        is_all = False
+        if not self._waiting:
+            room = self._limits.records_max - len(self._batch)
+            self._waiting.extend(self._proposed(room))
+            is_all = len(self._waiting) < room
+        now_ms = None if self._decides_as_made else self._ports.clock_ms()
+        while self._waiting and not self._is_full():
+            self._decider.decide_all(self._some(), self._batch, now_ms=now_ms, told=self._telling.told)
+            if self._ports.clock_s() - self._beaten_s >= HEARTBEAT_INTERVAL_S:
+                break
+        return is_all and not self._waiting
+
+    def _some(self) -> list[Incoming]:
+        """The first of what waits."""
+        some: list[Incoming] = []
+        size_bytes = 0
+        while self._waiting and size_bytes < LOOK_BYTES:
+            message = self._waiting.popleft()
+            size_bytes += len(message.value or b"")
+            some.append(message)
+        return some
 
     def _proposed(self, room: int) -> list[Incoming]:
         """What has come; when there is nothing else to do, the first that comes and those worth waiting for."""

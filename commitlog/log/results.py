@@ -254,8 +254,11 @@ class ResultsReader:
         """Reads the record at the position again, which also moves on to the one after it."""
         missed = f"offset {after.results_offset} of {self._topic} was not read"
         patience = Patience(self._settings, END_TIMEOUT_S, missed)
-        while not (messages := self._reader.read(1, POLL_TIMEOUT_S)):
-            patience.check()
+        try:
+            while not (messages := self._reader.read(1, POLL_TIMEOUT_S)):
+                patience.check()
+        except TopicLossError as error:
+            raise self._told_apart(error) from None
         raw = messages[0].value()
         if messages[0].offset() != after.results_offset or raw is None or hash_record(raw) != after.hash:
             raise LogIntegrityError(

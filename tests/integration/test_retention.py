@@ -48,6 +48,7 @@ from commitlog.errors import (
     OutcomeNotFoundError,
     ResultsTrimmedError,
 )
+from commitlog.log import results as results_module
 from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import CHECKPOINTS_KEPT, CheckpointName, checkpoint_dir_of, load_checkpoints
 from commitlog.log.codec import decode_statistics, encode_trim
@@ -274,6 +275,15 @@ def test_reader_when_it_is_overtaken_by_a_trim_then_it_is_told_of_the_archive(sm
         slow._reader.move(0, 1)
         with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were trimmed"):
             wait_until(lambda: bool(slow.read()), "it is told")
+
+
+def test_reader_when_a_trim_comes_as_it_begins_then_it_is_told_of_the_archive(
+    trimmed: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As it was a moment before.
+    monkeypatch.setattr(results_module, "first_offsets", lambda *_: {0: 0})
+    with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were trimmed"):
+        ResultsReader(trimmed, after=LogPosition(bytes(16), 0, 0, bytes(32), 0))
 
 
 def test_trimmed_log_when_checkpoints_and_catalog_are_lost_then_they_are_made_from_the_archive(

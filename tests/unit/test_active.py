@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -35,6 +36,7 @@ from commitlog.log.gathering import IN_VAIN_MAX, LATELY_S
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
 from commitlog.log.reports import Report
+from commitlog.log.sequencer import TAKEOVER_AFTER_S
 from commitlog.log.serving import UNREPORTED_S_MAX, DoubtError, Serving, Telling
 from commitlog.log.topics import topics_of
 
@@ -372,6 +374,38 @@ def test_heartbeats_then_in_time_with_what_is_accepted_and_the_last_one_says_so(
     said = len(running.world.said)
     running.step(reports=False)
     assert len(running.world.said) == said
+
+
+def test_heartbeats_when_much_that_is_large_has_come_then_sent_while_it_is_decided() -> None:
+    running, number = Sequencing(), 60
+    world, decider, beaten_s = running.world, running.decider, 0.0
+
+    class Slow:
+        """A second for each MiB."""
+
+        def decide_all(self, messages: Sequence[Incoming], *batch: Any, **asked: Any) -> None:
+            world.now_s += sum(len(message.value or b"") for message in messages) / 2**20
+            decider.decide_all(messages, *batch, **asked)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(decider, name)
+
+    running.active._decider = cast(Decider, Slow())
+    for each in range(number):
+        changes = (m.CreateSchema(f"s{each}"), m.CreateView(f"s{each}", "v", f"SELECT '{'x' * 100_000}'"))
+        proposal = m.Proposal(UUID(make_id(each)).bytes, "w1", 0, changes, created_at_ms=START_MS)
+        world.propose(encode_proposal(proposal))
+    # It comes in the middle between two heartbeats.
+    running.active._beaten_s, world.now_s = 0.0, 0.2
+    silences_s = []
+    while len(running.accepted()) < number:
+        said, before_s = len(world.said), world.now_s
+        running.step()
+        # A step speaks before it decides.
+        beaten_s = before_s if any(topic == TOPICS.control for topic, _, _ in world.said[said:]) else beaten_s
+        silences_s.append(world.now_s - beaten_s)
+    assert world.now_s > 5
+    assert max(silences_s) < 2 * HEARTBEAT_INTERVAL_S < TAKEOVER_AFTER_S
 
 
 def test_batch_when_its_producer_says_nothing_for_too_long_then_doubt() -> None:
