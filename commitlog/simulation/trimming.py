@@ -7,6 +7,7 @@ Whoever has lost all checkpoints is helped as `commitlog checkpointer --from-arc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from commitlog.config import Settings
 from commitlog.domain import model as m
@@ -71,7 +72,9 @@ class Trimmer:
     def _help(self, settings: Settings, noted: Trim) -> None:
         if newest_seq(settings) < noted.seq:
             state = _replayed(self._archive[: noted.seq + 1])
-            write_checkpoint(checkpoint_dir_of(settings), state, position_of(noted), settings.machine)
+            # On a full disk whoever does this by hand does it once more.
+            with suppress(OSError):
+                write_checkpoint(checkpoint_dir_of(settings), state, position_of(noted), settings.machine)
 
     def _log_id(self) -> bytes:
         genesis = self._archive[0].value
