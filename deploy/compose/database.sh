@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run by PostgreSQL's image when it makes its data: the service owns a database and is no superuser, and makes no roles.
+# PostgreSQL's image runs this when it creates its data: the service owns a database, but is not a superuser and makes no roles.
 set -eu
 psql -v ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \
   --set service="$POSTGRES_SERVICE_PASSWORD" --set reader="$POSTGRES_READER_PASSWORD" <<'END'

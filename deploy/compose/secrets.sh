@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes what docker-compose.yml asks for, once: passwords in .env, an authority and the three brokers' certificates in
-# deploy/compose/secrets. What is there already stays. Needs openssl. DAYS is how long the certificates are good.
+# Makes once what docker-compose.yml needs: passwords in .env, an authority and the three brokers' certificates in
+# deploy/compose/secrets. It keeps what is already there. Needs openssl. DAYS is how long the certificates are valid.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -34,5 +34,5 @@ for broker in kafka-1 kafka-2 kafka-3; do
   cat "$broker.key" "$broker.crt" > "$broker.pem"
   rm "$broker.key" "$broker.csr" "$broker.ext" "$broker.crt"
 done
-# The users inside the containers read them; on this machine nobody else comes into the folder.
+# The users inside the containers read them; on this machine nobody else can enter the folder.
 chmod 644 authority.pem kafka-?.pem
