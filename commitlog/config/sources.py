@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +17,10 @@ PREFIX = "COMMITLOG_"
 KAFKA_PREFIX = "COMMITLOG_KAFKA_"
 PROFILE = "COMMITLOG_PROFILE"
 CONFIG_FILE = "commitlog.toml"
+_NO_SETTINGS = ("CONFIG", "PROFILE", "GENESIS", "CORE")
+"""Of people's variables, those that are none."""
+_MISSPELT_LIKENESS = 0.8
+"""Of what Kubernetes sets for a Service of this name, such as COMMITLOG_SERVICE_PORT, nothing is as near."""
 SUPERVISED = "COMMITLOG_SUPERVISED"
 """Set for the processes of a supervisor; no setting."""
 RUN_FILE = "run.json"
@@ -38,7 +43,8 @@ class Layer:
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
-    """What variables say; ConfigurationError where that of the genesis cannot be read."""
+    """What variables say; ConfigurationError where one is misspelt, or that of the genesis cannot be read."""
+    _check_spelling(environment)
     values: dict[str, object] = {
         name: environment[variable_of(name)] for name in READERS if variable_of(name) in environment
     }
@@ -51,6 +57,19 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
     if genesis is not None:
         values["genesis"] = _json_object(genesis, f"environment variable {PREFIX}GENESIS")
     return Layer(values, _VARIABLE)
+
+
+def _check_spelling(environment: Mapping[str, str]) -> None:
+    """See that no variable is ignored that is nearly one of ours; others may be anybody's."""
+    known = [variable_of(name) for name in (*READERS, *_NO_SETTINGS)]
+    for variable in sorted(environment.keys() - known):
+        if variable.startswith(PREFIX) and not variable.startswith(KAFKA_PREFIX):
+            name = variable.removeprefix(PREFIX)
+            meant = get_close_matches(name, [each.removeprefix(PREFIX) for each in known], 1, _MISSPELT_LIKENESS)
+            if meant:
+                raise ConfigurationError(
+                    f"environment variable {variable} is no setting: did you mean {variable_of(meant[0])}?"
+                )
 
 
 def file_layer(config_file: Path | None, environment: Mapping[str, str]) -> Layer:

@@ -23,6 +23,8 @@ Of several logs, each has a profile in the file: `[profile.prod]` and its settin
 `CommitLog.connect(profile="prod")`, or Spark's option `profile`, takes them before all but other arguments,
 `COMMITLOG_PROFILE=prod` before the rest of the file. What a profile does not say is as without it.
 
+A key that the file may not have is refused, and so is a variable that is nearly one of these, for it is misspelt.
+
 This page is printed by `commitlog config reference`.
 
 ## Of a process

@@ -231,6 +231,32 @@ def test_load_when_the_file_is_wrong_then_says_what(tmp_path: Path, text: str, p
     assert "commitlog.toml" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("COMMITLOG_BOOTSTRP_SERVERS", "COMMITLOG_BOOTSTRAP_SERVERS"),
+        ("COMMITLOG_DATAPATH", "COMMITLOG_DATA_PATH"),
+        ("COMMITLOG_PROFIL", "COMMITLOG_PROFILE"),
+    ],
+)
+def test_load_when_a_variable_is_misspelt_then_says_which_is_meant(misspelt: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{misspelt} is no setting: did you mean {meant}"):
+        Settings.load(environment={misspelt: "x", "COMMITLOG_LOG": "rides"})
+
+
+def test_load_when_variables_are_of_others_then_they_are_ignored() -> None:
+    ours = dict.fromkeys(("COMMITLOG_CORE", "COMMITLOG_SUPERVISED", "COMMITLOG_TEST_SEED", "_COMMITLOG_COMPLETE"), "x")
+    of_kubernetes = {
+        "COMMITLOG_PORT": "tcp://10.0.0.1:80",
+        "COMMITLOG_PORT_80_TCP_PORT": "80",
+        "COMMITLOG_SERVICE_HOST": "10.0.0.1",
+        "COMMITLOG_SERVICE_PORT_DUCKDB": "5442",
+    }
+    of_people = {"COMMITLOG_IMAGE": "commitlog:1", "COMMITLOG_DATABASE_PASSWORD": "hush"}
+    found = Settings.load(environment={**ours, **of_kubernetes, **of_people})
+    assert all(source.startswith("default") for source in found.sources.values())
+
+
 def test_load_when_a_named_file_is_missing_then_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         Settings.load(config_file=tmp_path / "none.toml", environment={})
