@@ -27,6 +27,7 @@ from commitlog.log.active import Active, Limits
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.chain import ChainState, Skip
 from commitlog.log.checkpoint import load_checkpoints
+from commitlog.log.connection import end_offsets
 from commitlog.log.garbage import Garbage
 from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.losses import check_proposals, check_told, first_proposals, last_told
@@ -45,6 +46,7 @@ from commitlog.observing.tracing import spans
 
 EXIT_FENCED = 75
 TAKEOVER_AFTER_S = 1.5
+TAKEOVER_DOUBLINGS_MAX = 6
 STANDBY_POLL_S = 0.05
 AWAY_PAUSE_S = 0.5
 DOUBT_PAUSE_S_MIN = 0.1
@@ -302,12 +304,25 @@ class Sequencer:
     def _stand_by(self, replica: Replica, heartbeats: HeartbeatListener) -> None:
         """Replays along until the active sequencer has not been heard for too long."""
         self._move(Phase.STANDBY)
-        while not self._stop.is_set() and heartbeats.silent_s(replica.chain) < TAKEOVER_AFTER_S:
+        while not self._stop.is_set() and self._is_patient(replica, heartbeats.silent_s(replica.chain)):
             epoch = replica.chain.epoch
             replica.follow(timeout_s=STANDBY_POLL_S)
             if replica.chain.epoch != epoch:
                 heartbeats.took_over()
             self._tell_of(replica)
+
+    def _is_patient(self, replica: Replica, silent_s: float) -> bool:
+        """Whether the active sequencer may still live.
+
+        It says nothing while it decides one proposal. Where that takes longer than a silence may, whoever takes over meets the
+        same proposal: so each takeover after which nothing was decided of what waits makes the next one wait twice as long.
+        """
+        doublings = min(replica.chain.epoch - replica.position.epoch, TAKEOVER_DOUBLINGS_MAX)
+        if silent_s < TAKEOVER_AFTER_S or silent_s >= TAKEOVER_AFTER_S * 2**doublings:
+            return silent_s < TAKEOVER_AFTER_S
+        decided = _next_offsets(replica.state)
+        ends = end_offsets(self._settings, self._topics.proposals, decided)
+        return any(end > decided[partition] for partition, end in ends.items())
 
     # --- taking over --------------------------------------------------------------------------------------------------
 
