@@ -24,6 +24,9 @@ class Health(Protocol):
     def sequencer_alive(self) -> bool: ...
 
     @property
+    def stands_still(self) -> bool: ...
+
+    @property
     def projector_alive(self) -> bool: ...
 
     @property
@@ -46,6 +49,9 @@ class Health(Protocol):
 
     @property
     def lag_s(self) -> float | None: ...
+
+    @property
+    def is_current(self) -> bool: ...
 
     @property
     def links(self) -> Sequence[object]: ...

@@ -31,18 +31,20 @@ from prometheus_client.parser import text_string_to_metric_families
 from commitlog.catalog.projector_status import ProjectorStatus
 from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
-from commitlog.errors import ConfigurationError, OutcomeUnknownError
+from commitlog.errors import ConfigurationError, LogUnavailableError, OutcomeUnknownError
 from commitlog.gateway.committing import Answer
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
 from commitlog.ops.metrics_page import metrics_page
-from commitlog.ops.service import serve
+from commitlog.ops.service import health, serve
+from commitlog.ops.service import listening as listening_place
 from commitlog.ops.service.counted import CountedCommits, GatewayProgress
 from commitlog.ops.service.endpoint import endpoint
 from commitlog.ops.service.lag import LAG_S_MAX, Lag
-from commitlog.ops.service.listening import listening
+from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
+from commitlog.ops.service.notes import Notes
 from commitlog.ops.service.serve import wanted_services
 from commitlog.ops.service.supervisor import RELAY, Service, Supervised, Supervisor
 from commitlog.ops.service.watched import (
@@ -121,9 +123,8 @@ def gateway_with_commits() -> GatewayProgress:
 class WatchedOne:
     """A service that says what it is told to."""
 
-    service = "sequencer"
-
-    def __init__(self, problem: str | None = None) -> None:
+    def __init__(self, problem: str | None = None, *, service: str = "sequencer") -> None:
+        self.service = service
         self.lag = Lag(lambda: {0: 1, 1: 0}, lambda done: {0: 3, 1: 1})
         self.lags = (self.lag,)
         self.says = problem
@@ -331,8 +332,7 @@ def test_endpoint_when_it_begins_then_at_the_port_of_its_service(
         return listening(host, 0)
 
     monkeypatch.setattr("commitlog.ops.service.endpoint.listening", anywhere)
-    monkeypatch.setattr(WatchedOne, "service", service)
-    with endpoint(replace(settings, metrics_port=first), WatchedOne()):
+    with endpoint(replace(settings, metrics_port=first), WatchedOne(service=service)):
         assert asked == [port]
 
 
@@ -404,6 +404,30 @@ def test_whole_when_one_of_its_services_is_not_ready_then_it_is_not_and_says_whi
             )
     finally:
         supervisor.stop()
+
+
+def test_status_when_a_service_that_only_tells_of_itself_is_not_ready_or_stuck_then_it_says_so(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(settings: Settings) -> None:
+        raise LogUnavailableError("127.0.0.1:1", waited_ms=1, detail="nobody there")
+
+    monkeypatch.setattr(health, "require_genesis", away)
+    monkeypatch.setattr(listening_place, "ANSWER_TIMEOUT_S", 0.1)
+
+    def told() -> list[str]:
+        return [each for each in health.log_health(settings).problems if "nobody there" not in each]
+
+    assert told() == []
+    checkpointer = WatchedOne("it cannot write", service="checkpointer")
+    with endpoint(settings, checkpointer), listening("127.0.0.1", 0) as silent:
+        with noted(settings, measures_note("gateway"), "127.0.0.1", silent):
+            assert told() == ["checkpointer: it cannot write", "gateway: it does not answer within 0 s"]
+        Notes(settings).leave("checkpointer", "the disk is full")
+        assert told() == ["checkpointer: the disk is full"]
+        Notes(settings).clear("checkpointer")
+        checkpointer.says = None
+        assert told() == []
 
 
 def test_whole_when_its_relay_is_not_ready_then_it_is_still(settings: Settings) -> None:

@@ -23,7 +23,7 @@ from commitlog.errors import (
     ProposalRejectedError,
     ResultsTrimmedError,
 )
-from commitlog.ops.service.health import RelayHealth
+from commitlog.ops.service.health import LogHealth, RelayHealth
 from commitlog.ops.service.links import LinkHealth
 from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
@@ -432,6 +432,7 @@ class LogIsNotWell:
     """What `commitlog status` would find."""
 
     sequencer_alive: bool = False
+    stands_still: bool = False
     projector_alive: bool = True
     standbys: int = 1
     epoch: int | None = None
@@ -440,6 +441,7 @@ class LogIsNotWell:
     applied_seq: int | None = 4
     lag: int | None = 5
     lag_s: float | None = 12.5
+    is_current: bool = False
     links: tuple[LinkHealth, ...] = (
         LinkHealth("t", LinkProgress("tokyo", HOSTILE, 9, 7, 0, 4, 12), lag=3, lag_s=61.0, at_ms=0),
     )
@@ -501,6 +503,32 @@ def test_health_page_when_a_link_tells_not_how_far_it_is_or_told_it_long_ago_the
     assert marks(0.0, now_ms) == ["well"]
     assert marks(None, now_ms) == ["not well"]
     assert marks(0.0, now_ms - 150_000) == ["not well"]
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "stands_still", "marked"),
+    [
+        (0.2, False, ["well", "well", "well"]),
+        (60.0, False, ["well", "not well", "not well"]),
+        (0.2, True, ["not well", "well", "well"]),
+    ],
+)
+def test_health_page_when_a_part_is_alive_and_stuck_then_it_is_marked_as_not_well(
+    log: InMemoryCommitLog, lag_s: float, stands_still: bool, marked: list[str]
+) -> None:
+    health = LogHealth(
+        "main",
+        sequencer_alive=True,
+        stands_still=stands_still,
+        projector_alive=True,
+        epoch=1,
+        decided_seq=9,
+        applied_seq=4,
+        lag=5,
+        lag_s=lag_s,
+    )
+    client = TestClient(create_app(log, name="main", pulse=Pulse(log), health=lambda: health))
+    assert re.findall(r"(not well|well)(?:Sequencer|Projector|Readers)", outline(client, "/health").text) == marked
 
 
 def test_health_page_when_it_cannot_be_looked_at_then_says_why(log: InMemoryCommitLog) -> None:

@@ -9,7 +9,7 @@ in the home besides.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import TypeVar
@@ -26,7 +26,7 @@ from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.topic_settings import missing_topics, wanted_topics, wrong_settings
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.links import LinkHealth, link_healths
-from commitlog.ops.service.listening import measures_note, running_at
+from commitlog.ops.service.listening import measures_note, running_at, unready
 from commitlog.ops.service.notes import Notes
 from commitlog.relay.progress import outcomes_backlog, proposals_backlog
 
@@ -36,6 +36,8 @@ UNDECIDED_S_MAX = 10.0
 PROJECTOR_TIMEOUT_S = 3.0
 RELAY_TIMEOUT_S = 3.0
 _POLL_S = 0.05
+_TOLD_BY_THEMSELVES = ("checkpointer", "gateway", "page")
+"""Services of which neither the log nor the catalog tells how they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class LogHealth:
     Attributes:
         log: its name.
         sequencer_alive: whether a sequencer's heartbeat was heard just now.
+        stands_still: whether proposals wait for long though it was.
         projector_alive: whether a projector is connected to the catalog.
         standbys: projectors that wait for their turn, one on each machine that stands by.
         epoch: that sequencer's.
@@ -86,6 +89,7 @@ class LogHealth:
 
     log: str
     sequencer_alive: bool = False
+    stands_still: bool = False
     projector_alive: bool = False
     standbys: int = 0
     epoch: int | None = None
@@ -104,6 +108,11 @@ class LogHealth:
         """Whether it is served and read, and nobody complains."""
         return not self.problems
 
+    @property
+    def is_current(self) -> bool:
+        """Whether readers see what was decided, as soon as they may expect it."""
+        return self.lag is not None and (self.lag_s or 0.0) <= LAG_S_MAX
+
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""
         return {**asdict(self), "errors": dict(self.errors), "well": self.is_well}
@@ -116,7 +125,12 @@ def log_health(settings: Settings) -> LogHealth:
     # A link that is begun in vain tells nothing either, but what is wrong with it.
     noted = {service for service, _ in errors}
     silent = tuple(link.problem for link in links if link.problem is not None and link.service not in noted)
-    said = (*full_disks(settings), *silent, *(f"{service}: {error}" for service, error in errors))
+    said = (
+        *full_disks(settings),
+        *silent,
+        *(f"{service}: {error}" for service, error in errors),
+        *_unready(settings, but=noted),
+    )
     ill_set: tuple[str, ...] = ()
     try:
         genesis = require_genesis(settings)
@@ -143,6 +157,7 @@ def log_health(settings: Settings) -> LogHealth:
     return LogHealth(
         settings.log,
         sequencer_alive=heartbeat is not None,
+        stands_still=stands_still,
         projector_alive=read.projector_alive,
         standbys=read.standbys,
         epoch=None if heartbeat is None else heartbeat.epoch,
@@ -216,8 +231,20 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
     return _Reading(alive, standbys, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
 
 
+def _unready(settings: Settings, *, but: Set[str]) -> Iterator[str]:
+    """What is wrong with the services of this machine that only tell it themselves, as their `/readyz` does."""
+    for service in _TOLD_BY_THEMSELVES:
+        if service not in but and running_at(settings, measures_note(service)) is not None:
+            problem = unready(settings, service)
+            if problem is not None:
+                yield f"{service}: {problem}"
+
+
 def _who_starts(settings: Settings, service: str) -> str:
     """What is to be done for a service to run: nothing, where somebody on this machine starts it again."""
+    is_here = running_at(settings, measures_note(service)) is not None
+    if is_here and (problem := unready(settings, service)) is not None:
+        return f"there is one on this machine, and {problem}; if it is stuck, end its process"
     told = read_run_file(settings.home)
     if told.get("bootstrap_servers") == settings.bootstrap_servers and runner_pid(settings.home) is not None:
         return f"`commitlog up` starts it again; why it ended says {settings.home / 'logs' / f'{service}.log'}"

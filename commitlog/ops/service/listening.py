@@ -9,6 +9,8 @@ import ipaddress
 import json
 import os
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +19,8 @@ from urllib.parse import urlsplit
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.service.notes import folder_of, leave_word, take_back
+
+ANSWER_TIMEOUT_S = 2.0
 
 
 def is_local(host: str) -> bool:
@@ -85,6 +89,21 @@ def running_at(settings: Settings, service: str) -> str | None:
         if isinstance(host, str) and isinstance(port, int) and is_listening(port, host := _from_here(host)):
             return address_of(host, port)
     return None
+
+
+def unready(settings: Settings, service: str) -> str | None:
+    """Why a service of this machine is not ready, by what it says of itself beside its measures; None when it is."""
+    address = running_at(settings, measures_note(service))
+    if address is None:
+        return "it has not begun"
+    try:
+        with urllib.request.urlopen(f"{address}readyz", timeout=ANSWER_TIMEOUT_S):
+            return None
+    except urllib.error.HTTPError as error:
+        with error:
+            return str(error.read().decode()).strip()
+    except OSError:
+        return f"it does not answer within {ANSWER_TIMEOUT_S:.0f} s"
 
 
 def _from_here(host: str) -> str:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
-from commitlog.ops.service.listening import measures_note, running_at
+from commitlog.ops.service.listening import unready
 from commitlog.ops.service.supervisor import LINK, RELAY, Supervised, Supervisor
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from commitlog.ops.service.measures import Measures
-
-ANSWER_TIMEOUT_S = 2.0
 
 
 class WatchedWhole:
@@ -42,14 +38,4 @@ class WatchedWhole:
     def _problem_of(self, service: Supervised) -> str | None:
         if service.pid is None:
             return "it does not run, and is started again"
-        address = running_at(self._settings, measures_note(service.name))
-        if address is None:
-            return "it has not begun"
-        try:
-            with urllib.request.urlopen(f"{address}readyz", timeout=ANSWER_TIMEOUT_S):
-                return None
-        except urllib.error.HTTPError as error:
-            with error:
-                return str(error.read().decode()).strip()
-        except OSError:
-            return f"it does not answer within {ANSWER_TIMEOUT_S:.0f} s"
+        return unready(self._settings, service.name)
