@@ -139,8 +139,10 @@ def test_clean_when_somebodys_own_file_was_refused_then_it_goes_only_when_asked_
     refused(lake, mine)
     lake.age(mine)
     assert removable(lake) == {}
-    with Cleaning(lake.settings, older_than_ms=0) as cleaning:
+    looked: list[str] = []
+    with Cleaning(lake.settings, older_than_ms=0, say=looked.append) as cleaning:
         assert cleaning.kept() == {"no writer of ours made it": 1}
+    assert looked == ["listing the files, and those of the catalog", "reading the log"]
     remove_all(lake)
     assert mine.exists()
     assert removable(lake, WEEK_MS, include_foreign=True) == {}, "the refusal is young"

@@ -60,7 +60,7 @@ from commitlog.log.topic_settings import create_topics, create_trims_topic, part
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import last_trim
 from commitlog.ops.cli import cli
-from commitlog.ops.maintenance import restoring
+from commitlog.ops.maintenance import restoring, trimming
 from commitlog.ops.maintenance.doctor import DURABILITY, examine
 from commitlog.ops.service.health import log_health
 from commitlog.ops.service.serve import prepare
@@ -149,7 +149,9 @@ def test_trim_when_a_part_needs_more_then_it_is_not_trimmed_and_named(small: Set
         assert [each.seq for each in slow] == list(range(7, 15)), "what it needs is there"
     kept = run(small, "archive", "--to", str(archive), "--range", RANGE, "--trim", "--json").output
     assert json.loads(kept.splitlines()[-1])["trimmed"] == 0, "younger than a week"
-    assert trim(small, archive)["first_seq"] == 11
+    progress: list[tuple[int, int]] = []
+    done_now = trimming.trim(small, str(archive), keep_ms=0, on_progress=lambda *told: progress.append(told))
+    assert (done_now.seq, progress[0], progress[-1]) == (11, (0, 11), (11, 11))
     assert trim(small, archive)["trimmed"] == 0, "done already"
 
 
@@ -651,7 +653,14 @@ def test_backup_when_another_one_is_made_at_the_same_time_then_both_are_whole(
 ) -> None:
     prepare(small)
     decide(small, 9)
-    back_up(small, str(archive), range_snapshots=int(RANGE))
+    told: dict[str, tuple[int, int]] = {}
+    back_up(
+        small,
+        str(archive),
+        range_snapshots=int(RANGE),
+        on_progress=lambda doing, done, total: told.update({doing: (done, total)}),
+    )
+    assert [done == total > 0 for done, total in told.values()] == [True, True]
     decide(small, 1)
     backed_up: list[int] = []
 

@@ -9,6 +9,7 @@ file more: what comes after the last closed range.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from commitlog.client.outcomes.archive_files import ArchivedRange, ArchivedRecord, ArchiveFiles, PlacedRecord
 from commitlog.config import Settings
@@ -65,19 +66,25 @@ def archive(
     return written
 
 
-def back_up(settings: Settings, to: str, *, range_snapshots: int | None = None) -> LogPosition:
+def back_up(
+    settings: Settings,
+    to: str,
+    *,
+    range_snapshots: int | None = None,
+    on_progress: Callable[[str, int, int], None] = lambda doing, done, total: None,
+) -> LogPosition:
     """Bring an archive up to now, and write what comes after its last closed range beside it; gives the last outcome of it.
 
-    ``range_snapshots`` is that of `archive`.
+    ``range_snapshots`` is that of `archive`; ``on_progress`` is told what is being done besides.
 
     Raises:
         ConfigurationError: the archive holds ranges of another length, or the log is empty.
         LogIntegrityError: the archive is of another log, or the log does not fit itself.
     """
-    archive(settings, to, range_snapshots=range_snapshots)
+    archive(settings, to, range_snapshots=range_snapshots, on_progress=partial(on_progress, "archiving"))
     after = archived_position(to)
     with ResultsReader(settings, after=after) as reader:
-        at = ArchiveFiles(to).write_end(after, _read_to_end(reader))
+        at = ArchiveFiles(to).write_end(after, _read_to_end(reader, partial(on_progress, "backing up the rest")))
         if at is None:
             raise ConfigurationError(f"the log {settings.log!r} has no genesis yet: `commitlog init`")
         return at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,7 @@ from commitlog.ops.cli.options import (
     print_table,
     settings_options,
     shown_progress,
+    shown_steps,
 )
 
 if TYPE_CHECKING:
@@ -103,10 +105,11 @@ def clean_command(
 
     if as_json and not (dry_run or yes):
         raise click.UsageError("with --json there is nobody to ask: give --dry-run or --yes")
-    with (
-        told_plainly(settings.database_url),
-        Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign) as cleaning,
-    ):
+    with told_plainly(settings.database_url), ExitStack() as held:
+        with shown_steps() as say:
+            cleaning = held.enter_context(
+                Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign, say=say)
+            )
         found = cleaning.removable()
         if not as_json:
             if found:

@@ -78,7 +78,10 @@ def archive_command(
 def _trim(settings: Settings, to: str, keep_ms: int, as_json: bool) -> None:
     from commitlog.ops.maintenance.trimming import trim
 
-    done = trim(settings, to, keep_ms=keep_ms)
+    with shown_progress("checking the archive", hidden=as_json) as show:
+        done = trim(
+            settings, to, keep_ms=keep_ms, on_progress=lambda done, total: show("checking the archive", done, total)
+        )
     if as_json:
         print_json({"first_seq": done.seq, "trimmed": done.outcomes, "held_by": done.held_by._asdict()})
     else:
@@ -107,7 +110,8 @@ def backup_command(settings: Settings, to: str, range_snapshots: int | None, as_
     from commitlog.client.outcomes.archive import back_up
     from commitlog.ops.maintenance.verify_chain import noted
 
-    at = back_up(settings, to, range_snapshots=range_snapshots)
+    with shown_progress("archiving", hidden=as_json) as show:
+        at = back_up(settings, to, range_snapshots=range_snapshots, on_progress=show)
     if as_json:
         print_json({"seq": at.seq, "noted": noted(at)})
     else:

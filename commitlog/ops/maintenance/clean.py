@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from posixpath import basename, normpath
@@ -104,6 +104,7 @@ class Cleaning:
         settings: the log, its catalog.
         older_than_ms: how old a file, its last refusal or its expiry must be, in milliseconds.
         include_foreign: also files that the log has named and none of our writers made.
+        say: told what is being looked at.
 
     Raises:
         ConfigurationError: the data path is another log's, or nobody has marked it as this one's.
@@ -112,7 +113,14 @@ class Cleaning:
         CatalogUnavailableError, LogUnavailableError, LogIntegrityError: a server does not answer, or the log is broken.
     """
 
-    def __init__(self, settings: Settings, *, older_than_ms: int, include_foreign: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        older_than_ms: int,
+        include_foreign: bool = False,
+        say: Callable[[str], None] = lambda step: None,
+    ) -> None:
         self._settings = settings
         self._genesis = require_genesis(settings)
         self._include_foreign = include_foreign
@@ -121,6 +129,7 @@ class Cleaning:
         try:
             # No file is older than 1970, and no time of PostgreSQL's as old as an age can be.
             self._limit_ms = max(0, self._now_ms() - older_than_ms)
+            say("listing the files, and those of the catalog")
             self._lake = SeenLake.look(settings, self._genesis.log_id, self._conn)
             self._next_offsets = dict(self._lake.next_offsets)
             self._old = self._lake.orphans(self._limit_ms)
@@ -133,6 +142,7 @@ class Cleaning:
             self._by_name: dict[str, list[str]] = {}
             for place in self._mentions:
                 self._by_name.setdefault(basename(place), []).append(place)
+            say("reading the log")
             after = self._start()
             self._reader = ResultsReader(settings, after=self._after_trimmed() if after is None else after)
             self._read_log()

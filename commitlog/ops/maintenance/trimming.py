@@ -8,7 +8,7 @@ the genesis to that outcome must hold, and end in the record that the topic hold
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,13 +54,20 @@ class Trimmed:
     held_by: Need
 
 
-def trim(settings: Settings, archive: str, *, keep_ms: int) -> Trimmed:
+def trim(
+    settings: Settings,
+    archive: str,
+    *,
+    keep_ms: int,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Trimmed:
     """Delete the results that are archived and needed by none of the parts that are known here.
 
     Args:
         settings: which log; the checkpoints must be where its service keeps them.
         archive: where its closed ranges are.
         keep_ms: younger outcomes stay, for streams and subscribers that nobody here knows.
+        on_progress: told how many outcomes of the archive are checked, and how many there are.
 
     Raises:
         CatalogMismatchError: the catalog is missing, or another log's.
@@ -77,7 +84,7 @@ def trim(settings: Settings, archive: str, *, keep_ms: int) -> Trimmed:
         delete_before(settings, before)  # It may have been noted and not been done.
     needs = sorted(_needs(settings, genesis.log_id), key=lambda need: need.seq)
     now_ms = int(time.time() * 1000)
-    found = _checked(archive, needs[0].seq, decided_before_ms=now_ms - keep_ms)
+    found = _checked(archive, needs[0].seq, decided_before_ms=now_ms - keep_ms, on_progress=on_progress)
     begins = 0 if before is None else before.seq
     held_by = needs[0] if found.reached_need else Need("what was archived, and is old enough", found.last_seq)
     if found.position is None or found.position.seq <= begins:
@@ -127,12 +134,16 @@ class _Checked(NamedTuple):
     reached_need: bool
 
 
-def _checked(archive: str, seq_max: int, *, decided_before_ms: int) -> _Checked:
+def _checked(
+    archive: str, seq_max: int, *, decided_before_ms: int, on_progress: Callable[[int, int], None]
+) -> _Checked:
     """The last closed range that ends at or before an outcome and is old enough, its chain read from the genesis on."""
     ends = {position.seq: position for position in archived_ends(archive)}
     genesis, best, head, last = b"", None, 0, 0
+    end = min(seq_max, max(ends, default=0))
     for record in archived_results(archive):
         last = record.seq
+        on_progress(min(last, end), end)
         if isinstance(record.value, Genesis):
             genesis = record.raw
             continue
