@@ -65,6 +65,15 @@ class CatalogTable:
         return self.path + path if is_relative else path
 
 
+class FileTotals(NamedTuple):
+    """What data files come to: ``rows`` are those that are not deleted."""
+
+    files: int
+    rows: int
+    deleted: int
+    size_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogFile:
     """A data file that is live at a snapshot.
@@ -333,20 +342,40 @@ class Catalog(CatalogReader):
     # --- contents -----------------------------------------------------------------------------------------------------
 
     @of_one_moment
-    def files_at(self, table: CatalogTable, snapshot_id: int, *, where: Iterable[Predicate] = ()) -> list[CatalogFile]:
+    def files_at(
+        self,
+        table: CatalogTable,
+        snapshot_id: int,
+        *,
+        where: Iterable[Predicate] = (),
+        newest: int | None = None,
+    ) -> list[CatalogFile]:
         """The data files that are live at a snapshot.
 
         Args:
             table: as of the snapshot.
             snapshot_id: which snapshot.
             where: a conjunction; files of which statistics or partition values prove that no row matches are left out.
+            newest: how many at most, those that came last; None is all.
         """
         conditions, values = exclusions(table.definition, where)
-        rows = self._select(
-            statements.FILES_AT.format(conditions=conditions),
-            (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, snapshot_id, *values),
-        )
+        asked = (snapshot_id, snapshot_id, table.definition.table_id, snapshot_id, snapshot_id, *values)
+        if newest is None:
+            rows = self._select(statements.FILES_AT.format(conditions=conditions), asked)
+        else:
+            rows = self._select(statements.NEWEST_FILES_AT.format(conditions=conditions), (*asked, newest))[::-1]
         return self._files(table, rows, self._inlined_deletes(table.definition.table_id, snapshot_id))
+
+    @of_one_moment
+    def file_totals_at(self, table: CatalogTable, snapshot_id: int) -> FileTotals:
+        """What the data files that are live at a snapshot come to."""
+        table_id = table.definition.table_id
+        asked = {"table": table_id, "snapshot": snapshot_id}
+        [(files, rows, deleted, size_bytes)] = self._select(statements.FILE_TOTALS_AT, asked)
+        if (name := self.deletes_table(table_id)) is not None:
+            query = statements.POSITIONS_DELETED_AT.format(sql.Identifier(name))
+            deleted += self._select(query, asked)[0][0]
+        return FileTotals(files, int(rows - deleted), int(deleted), int(size_bytes))
 
     def file_count_at(self, table_id: int, snapshot_id: int) -> int:
         """How many data files of a table are live at a snapshot."""

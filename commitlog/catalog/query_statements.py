@@ -101,7 +101,7 @@ EACH_TABLE_AT = sql.SQL(_TABLE_AT + " ORDER BY s.schema_name, t.table_name")
 _FILE_COLUMNS = """
     SELECT f.data_file_id, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, f.footer_size, f.row_id_start,
         f.begin_snapshot, f.mapping_id, f.partition_id"""
-FILES_AT = sql.SQL(
+_FILES_AT = (
     _FILE_COLUMNS
     + """, d.path, d.path_is_relative, d.delete_count FROM ducklake_data_file f
     LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %s
@@ -110,6 +110,18 @@ FILES_AT = sql.SQL(
     AND (f.end_snapshot IS NULL OR f.end_snapshot > %s){conditions}
     ORDER BY f.data_file_id"""
 )
+FILES_AT, NEWEST_FILES_AT = sql.SQL(_FILES_AT), sql.SQL(_FILES_AT + " DESC LIMIT %s")
+FILE_TOTALS_AT = sql.SQL("""
+    SELECT count(*), coalesce(sum(f.record_count), 0), coalesce(sum(d.delete_count), 0), coalesce(sum(f.file_size_bytes), 0)
+    FROM ducklake_data_file f
+    LEFT JOIN ducklake_delete_file d ON d.data_file_id = f.data_file_id AND d.begin_snapshot <= %(snapshot)s
+        AND (d.end_snapshot IS NULL OR d.end_snapshot > %(snapshot)s)
+    WHERE f.table_id = %(table)s AND f.begin_snapshot <= %(snapshot)s
+    AND (f.end_snapshot IS NULL OR f.end_snapshot > %(snapshot)s)""")
+POSITIONS_DELETED_AT = sql.SQL("""
+    SELECT count(*) FROM {} p JOIN ducklake_data_file f ON f.data_file_id = p.file_id
+    WHERE p.begin_snapshot <= %(snapshot)s AND f.begin_snapshot <= %(snapshot)s
+    AND (f.end_snapshot IS NULL OR f.end_snapshot > %(snapshot)s)""")
 FILE_COUNT_AT = sql.SQL("""
     SELECT count(*) FROM ducklake_data_file
     WHERE table_id = %s AND begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter
-from commitlog.catalog.queries import CatalogFile, CatalogTable
+from commitlog.catalog.queries import CatalogTable
 from commitlog.client.outcomes.describing import describe_change
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.arrow_types import to_rows
@@ -41,16 +41,6 @@ def tables_page(site: Site, request: Request) -> Response:
     return site.page("tables.html", head=head, tables=contents.tables(head), counts=contents.file_counts_at(head))
 
 
-@dataclass(frozen=True)
-class Holding:
-    """The files of a table at a snapshot, and what they come to; ``deleted`` counts rows of theirs that are gone."""
-
-    files: Sequence[CatalogFile]
-    rows: int
-    deleted: int
-    size_bytes: int
-
-
 def table_page(site: Site, request: Request) -> Response:
     """One table as of a snapshot, the newest unless one is asked for."""
     asked = request.query_params
@@ -60,7 +50,8 @@ def table_page(site: Site, request: Request) -> Response:
     found = _found(site, name, at)
     contents, table_id = site.contents(), found.definition.table_id
     entries = contents.history(HistoryFilter(table_id=table_id, limit=HISTORY))
-    holding = held(contents.files_at(found, at), contents.row_count_at(table_id, at))
+    holding = contents.file_totals_at(found, at)
+    rows = holding.rows + contents.row_count_at(table_id, at)
     return site.page(
         "table.html",
         name=TableName(found.schema_name, found.definition.name),
@@ -70,7 +61,8 @@ def table_page(site: Site, request: Request) -> Response:
         columns=described_columns(found.definition),
         keys=_keys(found.definition),
         holding=holding,
-        files_shown=[(each, basename(each.path)) for each in holding.files[-FILES_SHOWN:][::-1]],
+        rows=rows,
+        files_shown=[(each, basename(each.path)) for each in contents.files_at(found, at, newest=FILES_SHOWN)[::-1]],
         entries=entries[:HISTORY_SHOWN],
         history_max=HISTORY,
         writers=_writers(entries),
@@ -89,13 +81,6 @@ def _found(site: Site, name: TableName, at: int) -> CatalogTable:
     if found is None:
         raise TableNotFoundError(str(name), snapshot_id=at)
     return found
-
-
-def held(files: Sequence[CatalogFile], rows_outside: int) -> Holding:
-    """What files and the rows outside of them come to."""
-    rows = sum(each.live_count for each in files) + rows_outside
-    deleted, size_bytes = sum(each.deleted_count for each in files), sum(each.file_size_bytes for each in files)
-    return Holding(files, rows, deleted, size_bytes)
 
 
 def described_columns(definition: TableDefinition) -> list[tuple[Column, str]]:
@@ -157,17 +142,22 @@ class Preview:
 
 def preview(site: Site, name: TableName, at: int) -> Preview:
     """Some rows of a table at a snapshot; no more of its files is read than they need."""
-    rows: list[list[str | None]] = []
     try:
-        scan = Scan(site.contents(), name, at, stored_max=ROWS_SHOWN)
-        for batch in scan.to_batches():
-            some = to_rows(batch.slice(0, ROWS_SHOWN - len(rows)))
-            rows += [[_value(row[each]) for each in scan.schema.names] for row in some]
-            if len(rows) >= ROWS_SHOWN:
-                break
-        return Preview(scan.schema.names, rows)
+        found = _rows_of(Scan(site.contents(), name, at, stored_max=ROWS_SHOWN, files_max=FILES_SHOWN))
+        # All rows of the newest files may be deleted.
+        return found if found.rows else _rows_of(Scan(site.contents(), name, at, stored_max=ROWS_SHOWN))
     except CommitLogError as error:
         return Preview([], [], str(error))
+
+
+def _rows_of(scan: Scan) -> Preview:
+    rows: list[list[str | None]] = []
+    for batch in scan.to_batches():
+        some = to_rows(batch.slice(0, ROWS_SHOWN - len(rows)))
+        rows += [[_value(row[each]) for each in scan.schema.names] for row in some]
+        if len(rows) >= ROWS_SHOWN:
+            break
+    return Preview(scan.schema.names, rows)
 
 
 def _value(value: Any) -> str | None:

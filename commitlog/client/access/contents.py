@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
-    from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+    from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable, FileTotals
     from commitlog.catalog.snapshot_diff import ObjectDifference
     from commitlog.catalog.table_changes import ChangedFile, ChangedRow
     from commitlog.catalog.taken_over import HeldRow
@@ -58,8 +58,10 @@ class Contents(Protocol):
     def namings(self, schema: str, table: str) -> list[int]: ...
 
     def files_at(
-        self, table: CatalogTable, snapshot_id: int, *, where: Iterable[Predicate] = ()
+        self, table: CatalogTable, snapshot_id: int, *, where: Iterable[Predicate] = (), newest: int | None = None
     ) -> Sequence[CatalogFile]: ...
+
+    def file_totals_at(self, table: CatalogTable, snapshot_id: int) -> FileTotals: ...
 
     def file_count_at(self, table_id: int, snapshot_id: int) -> int: ...
 

@@ -14,7 +14,7 @@ from pyroaring import BitMap64, FrozenBitMap64
 from commitlog.catalog.folders import is_plain, object_uuid, path_of
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
-from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable
+from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable, FileTotals
 from commitlog.catalog.snapshot_diff import Named, ObjectDifference, compared
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow
 from commitlog.catalog.taken_over import HeldRow
@@ -360,14 +360,14 @@ class MemoryContents:
         return f"{self._genesis.data_path}/{folder}"
 
     def files_at(
-        self, table: CatalogTable, snapshot_id: int, *, where: Iterable[m.Predicate] = ()
+        self, table: CatalogTable, snapshot_id: int, *, where: Iterable[m.Predicate] = (), newest: int | None = None
     ) -> list[CatalogFile]:
         now, conjunction = table.definition, tuple(where)
         for predicate in conjunction:
             now.column(predicate.column)
         listed = lists_of(now, conjunction)
         with self._lock:
-            return [
+            found = [
                 self._shown(each, table, snapshot_id)
                 for each in self._files.values()
                 if each.table_id == now.table_id
@@ -375,6 +375,16 @@ class MemoryContents:
                 # Statistics and partition values go by the names of their day.
                 and not (each.then == now and excludes(now, each.file, conjunction, decode_statistics, listed))
             ]
+        return found if newest is None else found[max(0, len(found) - newest) :]
+
+    def file_totals_at(self, table: CatalogTable, snapshot_id: int) -> FileTotals:
+        files = self.files_at(table, snapshot_id)
+        return FileTotals(
+            len(files),
+            sum(each.live_count for each in files),
+            sum(each.deleted_count for each in files),
+            sum(each.file_size_bytes for each in files),
+        )
 
     def file_count_at(self, table_id: int, snapshot_id: int) -> int:
         return self.file_counts_at(snapshot_id).get(table_id, 0)

@@ -51,6 +51,7 @@ class Scan(Frames):
         where: see ``Table.scan``.
         columns: their names, in the order in which they are wanted; None is all.
         stored_max: how many of the rows that are in no file; None is all.
+        files_max: how many of the files, the newest; None is all.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class Scan(Frames):
         where: Where = None,
         columns: Iterable[str] | None = None,
         stored_max: int | None = None,
+        files_max: int | None = None,
     ) -> None:
         self.snapshot_id = snapshot_id
         self._stored_max = stored_max
+        self._files_max = files_max
         self._contents = contents
         self._name = name
         asked = conditions(where)
@@ -154,9 +157,9 @@ class Scan(Frames):
         with contents.at_once():
             contents.check_snapshot(self.snapshot_id)
             table = self._table()
-            files = contents.files_at(table, self.snapshot_id, where=self._where)
-            table_id = table.definition.table_id
-            count = contents.file_count_at(table_id, self.snapshot_id) if self._where else len(files)
+            files = contents.files_at(table, self.snapshot_id, where=self._where, newest=self._files_max)
+            table_id, is_part = table.definition.table_id, bool(self._where) or self._files_max is not None
+            count = contents.file_count_at(table_id, self.snapshot_id) if is_part else len(files)
             return _Found(table, files, count)
 
     @cached_property
