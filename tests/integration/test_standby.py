@@ -10,8 +10,9 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -96,6 +97,31 @@ def test_turn_when_the_database_has_another_one_then_both_project(settings: Sett
     other = dataclasses.replace(settings, database_url=other_database_url)
     with made(settings).connect() as one, made(other).connect() as another:
         assert (one.take_turn(), another.take_turn()) == (True, True)
+
+
+def test_turn_when_whose_it_is_has_a_statement_that_takes_long_then_it_keeps_it(settings: Settings) -> None:
+    init_log(settings)
+    with made(settings).connect() as slow, made(settings).connect() as other:
+        assert slow.take_turn()
+        conn = cast(Any, slow).conn
+
+        def work() -> None:
+            with suppress(psycopg.errors.QueryCanceled):
+                conn.execute("SELECT pg_sleep(600)")
+
+        working = threading.Thread(target=work)
+        working.start()
+        try:
+            state = "SELECT state FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%pg_sleep%%'"
+            with psycopg.connect(settings.database_url, autocommit=True) as looking:
+                pid = conn.info.backend_pid
+                wait_until(lambda: looking.execute(state, (pid,)).fetchone() == ("active",), "it to work")
+                other.end_turn(0.0)
+                assert looking.execute(state, (pid,)).fetchone() == ("active",)
+            assert not other.take_turn()
+        finally:
+            conn.cancel()
+            working.join()
 
 
 # --- machines ---------------------------------------------------------------------------------------------------------
