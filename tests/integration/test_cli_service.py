@@ -311,9 +311,11 @@ def test_status_when_nobody_decides_and_somebody_starts_it_again_then_says_who(s
     run_json(settings, "init")
     with listening("127.0.0.1", 0) as taken, noted(settings, measures_note("serve"), "127.0.0.1", taken):
         assert "`commitlog serve` starts it again" in log_health(settings).problems[0]
-    write_run_file(settings, {})
     lock = DirectoryLock(settings.home)
     assert lock.acquire()
+    write_run_file(settings, {"services": []})
+    assert log_health(settings).problems[0].endswith("run `commitlog serve` or `commitlog up`"), "only servers run"
+    write_run_file(settings, {"services": [{"name": "sequencer", "pid": 1, "starts": 1}]})
     assert "`commitlog up` starts it again" in log_health(settings).problems[0]
     lock.release()
 

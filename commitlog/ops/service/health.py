@@ -9,10 +9,10 @@ in the home besides.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
@@ -246,7 +246,9 @@ def _who_starts(settings: Settings, service: str) -> str:
     if is_here and (problem := unready(settings, service)) is not None:
         return f"there is one on this machine, and {problem}; if it is stuck, end its process"
     told = read_run_file(settings.home)
-    if told.get("bootstrap_servers") == settings.bootstrap_servers and runner_pid(settings.home) is not None:
+    served = cast("Sequence[Mapping[str, object]]", told.get("services", ()))
+    is_run = any(each["name"] == service for each in served)
+    if is_run and told.get("bootstrap_servers") == settings.bootstrap_servers and runner_pid(settings.home) is not None:
         return f"`commitlog up` starts it again; why it ended says {settings.home / 'logs' / f'{service}.log'}"
     if running_at(settings, measures_note("serve")) is not None:
         return "`commitlog serve` starts it again, and its log says why it ended"
