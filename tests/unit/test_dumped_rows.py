@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from deciding import DecidedLog, append, change, create_table, data_file, keyed_table
 
 from commitlog.config import Settings
+from commitlog.domain.model.records.checkpoint_section import CheckpointSection
 from commitlog.domain.state.dumping import dump_state, load_state, state_hash
 from commitlog.domain.state.index import SequencerState
 from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints, write_checkpoint
@@ -101,3 +103,24 @@ def test_table_that_is_forgotten_while_its_rows_are_in_the_window_then_the_check
     assert [section.items for section in sections if section.name == "touched_rows"] == [[]]
     log.commit({"kind": "CONFIGURE", "settings": {"window_snapshots": 1}})
     log.check_replay()
+
+
+def test_checkpoint_of_a_commit_of_eight_times_as_many_rows_then_about_eight_times_as_long_to_load() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table())
+    log.commit(change("INSERT_ROW", "k", row={"id": 1, "v": "a"}))
+    at = log.head
+    sections = [section for section in dump_state(log.state) if section.name != "touched_rows"]
+    (table_id,) = log.state.tables
+
+    def loading_s(rows: int) -> float:
+        items = [[at, table_id, str(number)] for number in range(rows)]
+        pieces = [items[first : first + 1_000] for first in range(0, rows, 1_000)]
+        touched = [CheckpointSection("touched_rows", False, piece) for piece in pieces]
+        began = time.process_time()
+        loaded = load_state([*sections, *touched])
+        took = time.process_time() - began
+        assert [key for _, key in loaded.commits[at].rows] == [key for *_, key in items]
+        return took
+
+    assert loading_s(400_000) < 24 * max(loading_s(50_000) for _ in range(3))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from commitlog.domain import model as m
@@ -146,14 +146,15 @@ def _items(tables: Mapping[int, TableState], dump: Callable[[KeyedRows], Iterato
                 yield [table_id, *item]
 
 
-def load_rows(name: str, items: list[Plain], tables: Mapping[int, TableState]) -> None:
-    """Adds some items of one of `ROW_LISTS`; after all of them comes ``stand_as_in_history``."""
+def load_rows(name: str, pieces: Iterable[list[Plain]], tables: Mapping[int, TableState]) -> None:
+    """Adds the items of one of `ROW_LISTS`; after all of them comes ``stand_as_in_history``."""
     _, load = _LISTS[name]
-    shared: _Shared = {}
-    for table_id, *item in items:
-        rows = tables[table_id].rows
-        assert rows is not None
-        load(rows, shared, *item)
+    for items in pieces:
+        shared: _Shared = {}
+        for table_id, *item in items:
+            rows = tables[table_id].rows
+            assert rows is not None
+            load(rows, shared, *item)
 
 
 def stand_as_in_history(rows: KeyedRows) -> None:

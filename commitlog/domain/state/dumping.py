@@ -13,7 +13,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 from pyroaring import AbstractBitMap64, BitMap64
@@ -366,36 +366,39 @@ def _load_commits(state: s.SequencerState, snapshots: bytes, ids: bytes, writers
         state.commits[at] = s.Commit(proposal_id, writer_id, () if table_id == _OTHERS else alone[table_id], (), ())
 
 
-def _load_appended(state: s.SequencerState, items: list[Plain]) -> None:
-    for table_id, at, data_file_id, file in items:
+def _load_appended(state: s.SequencerState, pieces: Iterable[list[Plain]]) -> None:
+    for table_id, at, data_file_id, file in chain.from_iterable(pieces):
         state.tables[table_id].appended.files.append(AppendedFile(at, data_file_id, _load_file(file)))
 
 
-def _load_touched_rows(state: s.SequencerState, items: list[Plain]) -> None:
-    """Of one commit there may be more before, and more to come."""
-    for at, of_commit in groupby(items, lambda item: item[0]):
-        state.commits[at].rows += tuple([(state.tables[table_id], key) for _, table_id, key in of_commit])
+def _load_touched_rows(state: s.SequencerState, pieces: Iterable[list[Plain]]) -> None:
+    """Of one commit there may be more in the piece after."""
+    for at, of_commit in groupby(chain.from_iterable(pieces), lambda item: item[0]):
+        state.commits[at].rows = tuple([(state.tables[table_id], key) for _, table_id, key in of_commit])
 
 
 def load_state(sections: Iterable[CheckpointSection]) -> s.SequencerState:
     """The state of sections that ``dump_state`` wrote, in their order."""
     plain: dict[str, Plain] = {}
     state: s.SequencerState | None = None
-    for section in sections:
-        if section.whole:
-            plain[section.name] = section.items[0]
-        elif section.name not in _ADDED_LISTS:
-            plain.setdefault(section.name, []).extend(section.items)
+    for name, of_name in groupby(sections, lambda section: section.name):
+        if name not in _ADDED_LISTS:
+            for section in of_name:
+                if section.whole:
+                    plain[name] = section.items[0]
+                else:
+                    plain.setdefault(name, []).extend(section.items)
+            continue
+        if state is None:
+            state = _load_index(plain)
+            plain.clear()
+        pieces = (section.items for section in of_name)
+        if name == "appended":
+            _load_appended(state, pieces)
+        elif name == "touched_rows":
+            _load_touched_rows(state, pieces)
         else:
-            if state is None:
-                state = _load_index(plain)
-                plain.clear()
-            if section.name == "appended":
-                _load_appended(state, section.items)
-            elif section.name == "touched_rows":
-                _load_touched_rows(state, section.items)
-            else:
-                load_rows(section.name, section.items, state.tables)
+            load_rows(name, pieces, state.tables)
     assert state is not None
     for table in state.tables.values():
         if table.rows is not None:
