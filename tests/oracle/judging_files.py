@@ -202,7 +202,7 @@ class FileJudge(Sight):
             self.found(NAMED[event.kind], at, change=index, id=now_named.id)
 
     def on_flush(self, change: m.Flush, index: int) -> None:
-        """Row by row its last change; of a table that was dropped the drop says it all."""
+        """Row by row its changes and flushes; of a table that was dropped the drop says it all."""
         table = self.entry(change.schema, change.table)
         if table.definition is None or not table.definition.primary_key:
             refuse("not keyed")
@@ -226,8 +226,8 @@ class FileJudge(Sight):
             return
         outside = {row.row_id for row in self.seen.entries[table.id].rows.values() if not row.flushed}
         for row_id in row_ids:
-            last = [(at, event) for at, event in touches if event.row_id == row_id][-1:]
-            for at, event in last:
+            met = [(at, event) for at, event in touches if event.row_id == row_id]
+            for at, event in met:
                 self.found(names[event.kind], at, change=index, id=table.id)
-            if not last and row_id not in outside:
+            if not met and row_id not in outside:
                 refuse("no row outside of files")

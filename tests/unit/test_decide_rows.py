@@ -472,6 +472,20 @@ def test_flush_beyond_the_window_then_judged_all_the_same() -> None:
     log.check_replay()
 
 
+def test_flush_of_a_row_that_was_changed_and_flushed_since_then_both_are_listed() -> None:
+    log = DecidedLog()
+    log.commit(keyed_table())
+    base = log.commit(insert(id=1), insert(id=2))
+    log.commit(update(1, v="x"))
+    log.commit(flush(0))
+    log.conflict("TABLE_FLUSHED@4", "TABLE_ROWS_CHANGED@3", on=flush(0), base=base)
+    log.commit(update(1, v="y"))
+    log.commit(insert(id=3), delete_row(1))
+    log.conflict("TABLE_FLUSHED@4", "TABLE_ROWS_CHANGED@6", on=flush(0, 1), base=base)
+    log.conflict("TABLE_ROWS_CHANGED@6", on=flush(0), base=4)
+    log.check_replay()
+
+
 def test_a_row_flushed_twice_in_one_changeset_then_invalid() -> None:
     log = DecidedLog()
     log.commit(keyed_table())

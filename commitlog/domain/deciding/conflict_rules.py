@@ -189,8 +189,8 @@ def _flushed_rows(state: SequencerState, footprint: Footprint, base: int, commit
     last = -1
     for row_id in footprint.row_ids:
         touch = table.rows.row_touches.get(row_id)
-        if touch is not None and touch.kind is committed:
-            last = max(last, touch.snapshot_id)
+        if touch is not None:
+            last = max(last, touch.last(committed))
     return (Hit(hit_kind(table, committed), last, object_of(table)),) if last > base else ()
 
 

@@ -74,8 +74,9 @@ def _dump_live(rows: KeyedRows) -> Iterator[Plain]:
 
 
 def _dump_touches(rows: KeyedRows) -> Iterator[Plain]:
-    for row_id, (at, kind) in rows.row_touches.items():
-        yield row_id, at, str(kind)
+    for row_id, (at, kind, other_at) in rows.row_touches.items():
+        # Nearly every row has no other one.
+        yield (row_id, at, str(kind)) if other_at == -1 else (row_id, at, str(kind), other_at)
 
 
 def _dump_sites(rows: KeyedRows) -> Iterator[Plain]:
@@ -106,8 +107,8 @@ def _load_live(rows: KeyedRows, shared: _Shared, key: str, plain: Plain) -> None
     rows.stand(key, version)
 
 
-def _load_touch(rows: KeyedRows, shared: _Shared, row_id: int, at: int, kind: str) -> None:
-    touch = RowTouch(at, m.ChangeKind(kind))
+def _load_touch(rows: KeyedRows, shared: _Shared, row_id: int, at: int, kind: str, other_at: int = -1) -> None:
+    touch = RowTouch(at, m.ChangeKind(kind), other_at)
     rows.row_touches[row_id] = shared.setdefault(touch, touch)
 
 

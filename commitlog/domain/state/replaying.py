@@ -503,8 +503,11 @@ class _Replay:
 
     def touch_row(self, rows: KeyedRows, row_id: int, kind: m.ChangeKind) -> None:
         """Note a row's last change, the newest at the end."""
-        rows.row_touches.pop(row_id, None)
-        rows.row_touches[row_id] = RowTouch(self.snapshot_id, kind)
+        before = rows.row_touches.pop(row_id, None)
+        other_at = -1
+        if before is not None:
+            other_at = before.last(m.ChangeKind.UPDATE_ROW if kind is m.ChangeKind.FLUSH else m.ChangeKind.FLUSH)
+        rows.row_touches[row_id] = RowTouch(self.snapshot_id, kind, other_at)
 
     def end_row(self, table: TableState, rows: KeyedRows, key: str, kind: m.ChangeKind) -> None:
         """Take a row out of the live ones."""

@@ -88,10 +88,18 @@ NO_ROW_BEFORE = KeyVersion(-1, None)
 
 
 class RowTouch(NamedTuple):
-    """The last change or flush of a row."""
+    """The last change or flush of a row; ``other_at``: the last flush before that change, or change before that flush."""
 
     snapshot_id: int
     kind: ChangeKind
+    other_at: int = -1
+
+    def last(self, committed: ChangeKind) -> int:
+        """Snapshot of the last FLUSH, or, of any other kind, of the last change; -1 if none."""
+        return self.snapshot_id if (self.kind is _FLUSH) == (committed is _FLUSH) else self.other_at
+
+
+_FLUSH = ChangeKind.FLUSH
 
 
 class SiteVersion(NamedTuple):
