@@ -10,15 +10,16 @@ import ssl
 import threading
 from asyncio import StreamReader, StreamWriter, Transport
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo
 
 from commitlog.gateway import wire
-from commitlog.gateway.session import Committing, Session
+from commitlog.gateway.session import Committing, Session, is_by_tls
 
 THREADS = 16
 STOP_TIMEOUT_S = 4.0
@@ -26,9 +27,18 @@ _CLOSE_TIMEOUT_S = 0.5
 _POLL_S = 0.05
 _CONNECT_TIMEOUT_S = 10.0
 _KEEPALIVES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+_NO_TLS = (ssl.SSLError, ConnectionResetError, ConnectionAbortedError)
 _DEAD = (OSError, asyncio.IncompleteReadError, TimeoutError)
 
 _logger = logging.getLogger("commitlog.gateway")
+
+
+class ClientCertificate(NamedTuple):
+    """The files of a certificate and its key, and what the key is encrypted by."""
+
+    certificate: str
+    key: str
+    password: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +48,14 @@ class Upstream:
     Attributes:
         places: hosts (a name or address, or the directory of a socket) and ports; of several, the first that answers is asked.
         database: whose catalog the gateway's log has.
-        tls: how it is spoken to; None is in the clear.
-        needs_tls: it is not spoken to in the clear where it has no TLS.
+        ways: how it is spoken to, None is in the clear; one after another until it does not refuse.
+        certificate: what it is shown where it is spoken to by TLS; read for each connection, for it may be renewed.
     """
 
     places: Sequence[tuple[str, int]]
     database: str
-    tls: ssl.SSLContext | None = None
-    needs_tls: bool = True
+    ways: Sequence[ssl.SSLContext | None] = (None,)
+    certificate: ClientCertificate | None = None
 
     @classmethod
     def of(cls, database_url: str) -> Upstream:
@@ -59,50 +69,88 @@ class Upstream:
         # One port is that of all hosts.
         places = [(host or "127.0.0.1", int(port or 5432)) for host, port in zip(hosts, cycle(ports), strict=False)]
         database = str(options.get("dbname") or options.get("user") or "")
-        return cls(places, database, _tls_of(options), options["sslmode"] != "prefer")
+        return cls(places, database, _ways_of(options), _certificate_of(options))
 
-    async def connect(self) -> tuple[StreamReader, StreamWriter] | None:
-        """A connection before its startup; None where nobody answers."""
+    async def connect(self, startup: wire.Startup) -> tuple[StreamReader, StreamWriter, bytes] | None:
+        """A connection to which a startup was sent, and what was read of the answer; None where nobody answers."""
         for host, port in self.places:
             try:
-                return await asyncio.wait_for(self._connect(host, port), _CONNECT_TIMEOUT_S)
+                return await asyncio.wait_for(self._connect(host, port, startup), _CONNECT_TIMEOUT_S)
             except _DEAD as error:
                 _logger.warning("PostgreSQL at %s:%s does not answer: %s", host, port, error)
         return None
 
-    async def _connect(self, host: str, port: int) -> tuple[StreamReader, StreamWriter]:
+    async def _connect(self, host: str, port: int, startup: wire.Startup) -> tuple[StreamReader, StreamWriter, bytes]:
+        *firsts, last = (None,) if host.startswith("/") else self.ways
+        for tls in firsts:
+            with suppress(*_NO_TLS):
+                reader, writer = await self._reach(host, port, tls, startup)
+                if startup.code == wire.CANCEL_REQUEST or (tls is not None and not is_by_tls(writer)):
+                    return reader, writer, b""
+                try:
+                    told = await reader.read(wire.STARTUP_BYTES_MAX)
+                except BaseException:
+                    writer.close()
+                    raise
+                if told[:1] != wire.ERROR:
+                    return reader, writer, told
+                writer.close()
+        return *await self._reach(host, port, last, startup), b""
+
+    async def _reach(
+        self, host: str, port: int, tls: ssl.SSLContext | None, startup: wire.Startup
+    ) -> tuple[StreamReader, StreamWriter]:
         if host.startswith("/"):
-            return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
-        reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+        else:
+            reader, writer = await asyncio.open_connection(host, port)
         try:
             _prepare(writer)
-            if self.tls is not None:
-                await self._encrypt(reader, writer, host, self.tls)
+            if tls is not None:
+                await self._encrypt(reader, writer, host, tls)
+            writer.write(startup.raw)
         except BaseException:
             writer.close()
             raise
         return reader, writer
 
     async def _encrypt(self, reader: StreamReader, writer: StreamWriter, host: str, tls: ssl.SSLContext) -> None:
+        if self.certificate is not None:
+            tls.load_cert_chain(*self.certificate)
         writer.write(b"\x00\x00\x00\x08" + wire.SSL_REQUEST.to_bytes(4, "big"))
         answer = await reader.readexactly(1)
         if answer == wire.TLS:
             await writer.start_tls(tls, server_hostname=host)
-        elif self.needs_tls or answer != wire.NO_TLS:
+        elif None not in self.ways or answer != wire.NO_TLS:
             raise ConnectionRefusedError("PostgreSQL does not speak TLS")
 
 
-def _tls_of(options: dict[str, Any]) -> ssl.SSLContext | None:
+def _ways_of(options: dict[str, Any]) -> Sequence[ssl.SSLContext | None]:
     mode, root = options["sslmode"], options.get("sslrootcert")
-    if mode in ("disable", "allow"):
-        return None
-    if root is None and os.path.isfile(own := os.path.expanduser("~/.postgresql/root.crt")):
-        root = own
-    context = ssl.create_default_context(cafile=None if mode == "prefer" or root == "system" else root)
+    if mode == "disable":
+        return (None,)
+    is_choice = mode in ("allow", "prefer")
+    root = root or _own_file("root.crt")
+    context = ssl.create_default_context(cafile=None if is_choice or root == "system" else root)
     context.check_hostname = mode == "verify-full"
-    if mode == "prefer" or (mode == "require" and not root):
+    if is_choice or (mode == "require" and not root):
         context.verify_mode = ssl.CERT_NONE
-    return context
+    return {"allow": (None, context), "prefer": (context, None)}.get(mode, (context,))
+
+
+def _certificate_of(options: dict[str, Any]) -> ClientCertificate | None:
+    """As with libpq one that is not there is not shown."""
+    certificate = options.get("sslcert") or _own_file("postgresql.crt")
+    if options.get("sslcertmode") == "disable" or certificate is None or not os.path.isfile(certificate):
+        return None
+    key = options.get("sslkey") or os.path.expanduser("~/.postgresql/postgresql.key")
+    return ClientCertificate(certificate, key, options.get("sslpassword") or "")
+
+
+def _own_file(name: str) -> str | None:
+    """Where libpq looks for what it is not told of, if it is there."""
+    path = os.path.expanduser(f"~/.postgresql/{name}")
+    return path if os.path.isfile(path) else None
 
 
 class Gateway:
@@ -160,30 +208,36 @@ class Gateway:
         startup = await asyncio.wait_for(self._startup(reader, writer, said), _CONNECT_TIMEOUT_S)
         if startup is None:
             return
-        connected = await self._upstream.connect()
+        connected = await self._upstream.connect(startup)
         if connected is None:
             writer.write(wire.error("FATAL", "the gateway cannot reach PostgreSQL", wire.UNKNOWN_STATE))
             return
-        from_server, to_server = connected
-        to_server.write(startup.raw)
+        from_server, to_server, told = connected
         try:
             if startup.code == wire.CANCEL_REQUEST:
                 # PostgreSQL ends the connection once it has taken it; the client waits for that.
                 await asyncio.wait_for(from_server.read(), _CONNECT_TIMEOUT_S)
             else:
-                # What came in the same packet as the startup.
-                reader.feed_eof()
+                # What came in the same packet as the startup, or as its answer.
+                for side in (reader, from_server):
+                    side.feed_eof()
                 said += await reader.read()
-                await self._session(writer, to_server, startup.user, bytes(said))
+                told += await from_server.read()
+                await self._session(writer, to_server, startup.user, bytes(said), told)
         finally:
             to_server.close()
 
-    async def _session(self, writer: StreamWriter, to_server: StreamWriter, user: str, said: bytes) -> None:
+    async def _session(
+        self, writer: StreamWriter, to_server: StreamWriter, user: str, said: bytes, told: bytes
+    ) -> None:
         client, server = cast("Transport", writer.transport), cast("Transport", to_server.transport)
-        session = Session(client, server, user, self._commits)
+        # By it whoever comes is let in, as the one that it names.
+        shows_certificate = self._upstream.certificate is not None and is_by_tls(to_server)
+        session = Session(client, server, user, self._commits, must_be_asked=shows_certificate)
         self._sessions[session] = writer
         try:
             session.begin()
+            session.hear_server(told)
             session.hear_client(said)
             await session.over()
         finally:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from asyncio import Transport
+from asyncio import StreamWriter, Transport
 from collections.abc import Callable
 from typing import Protocol
 
@@ -36,6 +36,12 @@ _IDLE = wire.READY + wire.IDLE
 _ROLLBACK = re.compile(r"\s*(?:ROLLBACK|ABORT)\b", re.IGNORECASE)
 
 _logger = logging.getLogger("commitlog.gateway")
+
+
+_UNASKED = (
+    "PostgreSQL lets the gateway in by its certificate, or by its address, without asking for a password: who you are is not "
+    "known. Have its pg_hba.conf ask for one here (hostssl ... scram-sha-256 clientcert=verify-ca)"
+)
 
 
 class Committing(Protocol):
@@ -65,6 +71,11 @@ class _Side(asyncio.Protocol):
         self._other.resume_reading()
 
 
+def is_by_tls(connection: Transport | StreamWriter) -> bool:
+    """Whether a connection is encrypted."""
+    return connection.get_extra_info("ssl_object") is not None
+
+
 class Session:
     """A client that PostgreSQL knows, from its startup on.
 
@@ -73,9 +84,12 @@ class Session:
         server: PostgreSQL's, to which the startup was sent already.
         user: the login.
         commits: takes the commits.
+        must_be_asked: it ends where PostgreSQL lets the client in without having asked for a password.
     """
 
-    def __init__(self, client: Transport, server: Transport, user: str, commits: Committing) -> None:
+    def __init__(
+        self, client: Transport, server: Transport, user: str, commits: Committing, *, must_be_asked: bool = False
+    ) -> None:
         self._client, self._server = client, server
         self._user = user
         self._commits = commits
@@ -83,7 +97,8 @@ class Session:
         self._passed = bytearray()
         self._greeting = bytearray()
         self._is_known = False
-        self._is_by_tls = client.get_extra_info("ssl_object") is not None
+        self._must_be_asked = must_be_asked
+        self._is_by_tls = is_by_tls(client)
         self._committing: asyncio.Task[None] | None = None
         self._answer: Answer | None = None
         self._watching: Watch | None = None
@@ -132,6 +147,13 @@ class Session:
                 return bytes(told)
             message = bytes(self._greeting[:size])
             del self._greeting[:size]
+            if message == wire.LET_IN and self._must_be_asked:
+                self._client.write(bytes(told) + wire.error("FATAL", _UNASKED, "28000"))
+                self._client.close()
+                self._server.abort()
+                self._greeting.clear()
+                return b""
+            self._must_be_asked &= message[:1] != wire.AUTHENTICATION
             self._is_known = message.startswith(wire.READY)
             told += message if self._is_by_tls else wire.without_binding(message)
         if self._is_known:

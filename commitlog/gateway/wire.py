@@ -20,6 +20,9 @@ _AUTHENTICATION_SASL = b"\x00\x00\x00\x0a"
 _BOUND = b"SCRAM-SHA-256-PLUS\x00"
 
 QUERY = b"Q"
+ERROR = b"E"
+AUTHENTICATION = b"R"
+LET_IN = b"R\x00\x00\x00\x08\x00\x00\x00\x00"
 HEADER_BYTES = 5
 READY = b"Z\x00\x00\x00\x05"
 IDLE, IN_TRANSACTION, FAILED = b"I", b"T", b"E"
@@ -91,7 +94,7 @@ PONG = b"".join(
 def without_binding(message: bytes) -> bytes:
     """A message of PostgreSQL's; where it offers ways to give a password, without the one that is bound to TLS."""
     kind, body = message[:1], message[HEADER_BYTES:]
-    if kind != b"R" or not body.startswith(_AUTHENTICATION_SASL):
+    if kind != AUTHENTICATION or not body.startswith(_AUTHENTICATION_SASL):
         return message
     return frame(kind, body.replace(_BOUND, b""))
 

@@ -9,7 +9,7 @@ import pwd
 import shutil
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -131,12 +131,13 @@ def postgres_with_tls() -> Path:
 
 
 class SecuredPostgres:
-    """A server that takes TCP connections with TLS and a password alone."""
+    """A server that takes TCP connections with TLS and a password alone, where no rule of pg_hba.conf says more."""
 
-    def __init__(self, directory: Path, certificates: Certificates, password: str) -> None:
+    def __init__(self, directory: Path, certificates: Certificates, password: str, rules: Sequence[str] = ()) -> None:
         self._directory = directory
         self._certificates = certificates
         self._password = password
+        self._rules = rules
         self._programs = postgres_with_tls()
         self._port = free_port()
         # PostgreSQL refuses to run as root.
@@ -152,9 +153,9 @@ class SecuredPostgres:
         self._directory.mkdir(parents=True)
         password_file = self._directory / "password"
         password_file.write_text(self._password)
-        for name, file in (("server.pem", self._certificates.certificate), ("server.key", self._certificates.key)):
-            shutil.copyfile(file, self._directory / name)
-            (self._directory / name).chmod(0o600)
+        for file in (self._certificates.certificate, self._certificates.key, self._certificates.authority):
+            shutil.copyfile(file, self._directory / file.name)
+            (self._directory / file.name).chmod(0o600)
         if self._account is not None:
             for path in (self._directory, *self._directory.iterdir()):
                 os.chown(path, self._account.pw_uid, self._account.pw_gid)
@@ -163,7 +164,7 @@ class SecuredPostgres:
         data = self._directory / "data"
         how = ("--auth=scram-sha-256", "--username=postgres", f"--pwfile={password_file}", "--encoding=UTF8")
         self._run("initdb", f"--pgdata={data}", *how, "--no-locale", "--no-sync")
-        (data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
+        (data / "pg_hba.conf").write_text("\n".join((*self._rules, "hostssl all all 127.0.0.1/32 scram-sha-256\n")))
         options = {
             "listen_addresses": "127.0.0.1",
             "port": self._port,
@@ -171,6 +172,7 @@ class SecuredPostgres:
             "ssl": "on",
             "ssl_cert_file": self._directory / "server.pem",
             "ssl_key_file": self._directory / "server.key",
+            "ssl_ca_file": self._directory / "authority.pem",
             "fsync": "off",
         }
         with (data / "postgresql.auto.conf").open("a") as file:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +29,8 @@ from commitlog.catalog.queries import Catalog
 from commitlog.client.reading.duckdb_client import attach_statement, open_lake
 from commitlog.config import Settings
 from commitlog.errors import CatalogUnavailableError, CommitLogError
+from commitlog.gateway.committing import Answer
+from commitlog.gateway.server import Gateway, Upstream
 from commitlog.ops.cli import cli
 
 
@@ -35,7 +41,16 @@ def certificates(servers_dir: Path) -> Certificates:
 
 @pytest.fixture(scope="module")
 def server(servers_dir: Path, certificates: Certificates) -> Iterator[SecuredPostgres]:
-    with SecuredPostgres(servers_dir / "secured-postgres", certificates, secrets.token_hex(16)) as server:
+    rules = [
+        "hostssl all certified 127.0.0.1/32 scram-sha-256 clientcert=verify-ca",
+        "hostssl all unasked 127.0.0.1/32 trust clientcert=verify-ca",
+        "hostnossl all plain 127.0.0.1/32 scram-sha-256",
+        "hostssl all plain 127.0.0.1/32 reject",
+    ]
+    with SecuredPostgres(servers_dir / "secured-postgres", certificates, secrets.token_hex(16), rules) as server:
+        with psycopg.connect(server.url(), autocommit=True) as conn:
+            for name in ("certified", "unasked", "plain"):
+                conn.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'known'".encode())
         yield server
 
 
@@ -123,6 +138,63 @@ def test_statement_for_a_stock_client_then_it_has_the_tls_options_and_no_passwor
     assert "sslrootcert=" in statement
     assert password not in statement
     assert "hush" not in statement
+
+
+class NoCommits:
+    async def commit(self, text: str, user: str) -> Answer:
+        raise AssertionError(f"{user} commits {text}")
+
+
+@contextmanager
+def gateway_to(url: str) -> Iterator[str]:
+    """Where a gateway to a PostgreSQL is, and to which database, as a URL has it."""
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as taken, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: asyncio.run(Gateway(Upstream.of(url), NoCommits()).serve(taken, stop)))
+        try:
+            yield f"127.0.0.1:{taken.getsockname()[1]}/postgres?sslmode=disable"
+        finally:
+            stop.set()
+            running.result()
+
+
+@pytest.mark.parametrize(
+    ("user", "options", "refused"),
+    [
+        ("certified", "sslcert={certificate}&sslkey={key}", None),
+        (
+            "certified",
+            "sslmode=require&sslcert={certificate}&sslkey={key}&sslcertmode=disable",
+            "requires a valid client certificate",
+        ),
+        ("certified", "sslmode=require", "requires a valid client certificate"),
+        ("unasked", "sslcert={certificate}&sslkey={key}", "without asking for a password"),
+        ("plain", "sslmode=prefer", None),
+        ("plain", "sslmode=require", "pg_hba"),
+        ("certified", "sslmode=allow&sslcert={certificate}&sslkey={key}", None),
+        ("plain", "sslmode=allow", None),
+        ("unknown", "sslmode=allow", "password authentication failed"),
+    ],
+)
+def test_client_when_the_gateway_speaks_tls_to_postgres_then_it_shows_its_certificate_and_tries_again_as_libpq_does(
+    server: SecuredPostgres,
+    certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    user: str,
+    options: str,
+    refused: str | None,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    place = server.url(user=user).partition("?")[0]
+    with gateway_to(f"{place}?{options.format(**certificates._asdict())}") as address:
+        url = f"postgresql://{user}:known@{address}"
+        if refused is None:
+            with psycopg.connect(url) as conn:
+                assert conn.execute("SELECT current_user").fetchone() == (user,)
+        else:
+            with pytest.raises(psycopg.OperationalError, match=refused):
+                psycopg.connect(url)
 
 
 @pytest.mark.usefixtures("deciding")

@@ -382,7 +382,7 @@ def test_upstream_when_the_url_names_several_hosts_then_the_first_that_answers_i
         server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         upstream = Upstream.of(f"postgresql://ann@127.0.0.1:{closed_port},127.0.0.1:{port}/lake?sslmode=disable")
-        connected = await upstream.connect()
+        connected = await upstream.connect(_startup())
         assert connected is not None
         writer = connected[1]
         is_alive = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -392,7 +392,7 @@ def test_upstream_when_the_url_names_several_hosts_then_the_first_that_answers_i
         return found
 
     assert asyncio.run(connecting()) == ("lake", 0, 1)
-    assert asyncio.run(Upstream.of(f"postgresql://ann@127.0.0.1:{closed_port}/lake").connect()) is None
+    assert asyncio.run(Upstream.of(f"postgresql://ann@127.0.0.1:{closed_port}/lake").connect(_startup())) is None
 
 
 @pytest.mark.parametrize(
@@ -410,27 +410,50 @@ def test_upstream_then_hosts_and_ports_are_as_libpq_reads_them(url: str, places:
 
 
 @pytest.mark.parametrize(
-    ("options", "asks", "needs", "verifies"),
+    ("options", "ways"),
     [
-        ("", True, False, False),
-        ("?sslmode=disable", False, True, False),
-        ("?sslmode=require", True, True, False),
-        ("?sslmode=verify-full", True, True, True),
-        ("?sslrootcert=system", True, True, True),
+        ("", ["TLS", "clear"]),
+        ("?sslmode=disable", ["clear"]),
+        ("?sslmode=allow", ["clear", "TLS"]),
+        ("?sslmode=require", ["TLS"]),
+        ("?sslmode=verify-full", ["this host's TLS"]),
+        ("?sslrootcert=system", ["this host's TLS"]),
     ],
 )
 def test_upstream_then_tls_is_as_libpq_reads_it(
-    options: str, asks: bool, needs: bool, verifies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: str, ways: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def told() -> list[str]:
+        found = Upstream.of(f"postgresql://ann@a/lake{options}").ways
+        return ["clear" if each is None else "this host's TLS" if each.check_hostname else "TLS" for each in found]
+
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("PGSSLMODE", "PGSSLROOTCERT"):
         monkeypatch.delenv(name, raising=False)
-    told = Upstream.of(f"postgresql://ann@a/lake{options}")
-    assert (told.tls is not None, told.needs_tls) == (asks, needs)
-    assert (told.tls is not None and told.tls.check_hostname) == verifies
+    assert told() == ways
     monkeypatch.setenv("PGSSLMODE", "verify-full")
-    found = Upstream.of(f"postgresql://ann@a/lake{options}").tls
-    assert (found is not None and found.check_hostname) == (verifies or not options)
+    assert told() == (ways if options else ["this host's TLS"])
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ("", ("~/.postgresql/postgresql.crt", "~/.postgresql/postgresql.key", "")),
+        ("?sslcert=~/own.pem", ("~/own.pem", "~/.postgresql/postgresql.key", "")),
+        ("?sslcert=~/own.pem&sslkey=/k&sslpassword=x", ("~/own.pem", "/k", "x")),
+        ("?sslcert=/nowhere.pem&sslkey=/k", None),
+        ("?sslcert=~/own.pem&sslcertmode=disable", None),
+    ],
+)
+def test_upstream_then_the_certificate_that_it_shows_is_as_libpq_reads_it(
+    options: str, shown: tuple[str, ...] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".postgresql").mkdir()
+    for file in (".postgresql/postgresql.crt", "own.pem"):
+        (tmp_path / file).touch()
+    told = Upstream.of(f"postgresql://ann@a/lake{options.replace('~', str(tmp_path))}").certificate
+    assert told == (None if shown is None else tuple(each.replace("~", str(tmp_path)) for each in shown))
 
 
 def test_url_for_clients_then_leads_to_the_gateway_also_where_postgres_is_named_among_the_options(
@@ -458,21 +481,48 @@ def test_upstream_when_the_home_has_an_authoritys_certificate_then_it_is_read_wh
         Upstream.of(f"postgresql://ann@a/lake?{options}")
 
 
-def test_upstream_when_postgres_answers_a_request_for_tls_with_an_error_then_it_is_none_that_answers() -> None:
+def _startup() -> wire.Startup:
+    return wire.read_startup((wire.VERSION_3 << 16).to_bytes(4, "big") + STARTUP)
+
+
+@pytest.mark.parametrize(
+    ("mode", "answer", "asked_by"),
+    [
+        ("prefer", b"Sno handshake", ["TLS", "clear"]),
+        ("require", b"Sno handshake", ["TLS"]),
+        ("prefer", b"Eout of memory\n\x00", ["TLS"]),
+        ("prefer", b"", ["TLS"]),
+    ],
+)
+def test_upstream_when_no_tls_comes_of_it_then_it_is_asked_in_the_clear_where_libpq_does(
+    mode: str, answer: bytes, asked_by: list[str]
+) -> None:
+    asked: list[str] = []
+
     async def connecting() -> object:
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readexactly(8)
-            writer.write(b"Eout of memory\n\x00")
+            said = await reader.readexactly(8)
+            is_tls = said[4:] == wire.SSL_REQUEST.to_bytes(4, "big")
+            asked.append("TLS" if is_tls else "clear")
+            if is_tls:
+                writer.write(answer)
             writer.close()
 
         server = await asyncio.start_server(take, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            return await Upstream.of(f"postgresql://ann@127.0.0.1:{port}/lake?sslmode=prefer").connect()
+            url = f"postgresql://ann@127.0.0.1:{port}/lake?sslmode={mode}"
+            connected = await Upstream.of(url).connect(_startup())
+            if connected is not None:
+                await connected[0].read()  # it has been taken
+                connected[1].close()
+            return connected
         finally:
             server.close()
 
-    assert asyncio.run(connecting()) is None
+    connected = asyncio.run(connecting())
+    assert asked == asked_by
+    assert (connected is not None) == ("clear" in asked_by)
 
 
 def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched(
