@@ -11,6 +11,7 @@ from psycopg import sql
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.outside_files import deletes_by_position, newest_outside_files
 from commitlog.catalog.queries import Catalog
+from commitlog.domain.model.definitions import quoted
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
 
@@ -18,8 +19,19 @@ _SCHEMAS = sql.SQL("SELECT schema_id, schema_name FROM ducklake_schema WHERE " +
 _VIEWS = sql.SQL("SELECT view_id, schema_id, view_name, dialect, sql FROM ducklake_view WHERE " + _LIVE)
 _AMONG: LiteralString = "table_id = ANY(%(among)s) AND " + _LIVE
 _COLUMNS = sql.SQL(
-    "SELECT table_id, column_id, column_name, column_type, nulls_allowed FROM ducklake_column "
-    "WHERE parent_column IS NULL AND " + _AMONG
+    "SELECT table_id, column_id, column_name, column_type, nulls_allowed, nullif(default_value, 'NULL') "
+    "FROM ducklake_column WHERE parent_column IS NULL AND " + _AMONG
+)
+_COLUMN_COMMENTS = sql.SQL(
+    "SELECT table_id, column_id, value FROM ducklake_column_tag WHERE key = 'comment' AND " + _AMONG
+)
+_COMMENTS = sql.SQL(
+    "SELECT object_id, value FROM ducklake_tag WHERE key = 'comment' AND object_id = ANY(%(among)s) AND " + _LIVE
+)
+_PARTITIONING = sql.SQL(
+    "SELECT i.table_id, c.column_id, c.transform "
+    "FROM (SELECT * FROM ducklake_partition_info WHERE " + _AMONG + ") i "
+    "JOIN ducklake_partition_column c USING (partition_id, table_id) ORDER BY c.partition_key_index"
 )
 _FILES = sql.SQL("SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _AMONG)
 _DELETED = sql.SQL(
@@ -65,16 +77,28 @@ class TableDifference(ObjectDifference):
     rows_after: int = 0
 
 
+class ColumnShape(NamedTuple):
+    """A column of a table at a snapshot."""
+
+    name: str
+    type: str
+    nullable: bool
+    default: str | None
+    comment: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A table at a snapshot: its columns by id (name, type, whether they take NULL), its files by id, its rows by count.
+    """A table at a snapshot: its columns by id, its files by id, its rows by count.
 
-    newest_row: the snapshot that made the newest of the rows that are in no file. Rows that are others, and as many as before,
-    show by nothing else.
+    partition_by: ids of columns, and transforms. newest_row: the snapshot that made the newest of the rows that are in no file.
+    Rows that are others, and as many as before, show by nothing else.
     """
 
     named: Named
-    columns: Mapping[int, tuple[str, str, bool]]
+    columns: Mapping[int, ColumnShape]
+    partition_by: Sequence[tuple[int, str]]
+    comment: str | None
     files: frozenset[int]
     rows: int
     newest_row: int | None = None
@@ -144,7 +168,7 @@ def _of_table(before: TableShape | None, after: TableShape | None) -> TableDiffe
         None if after is None else after.named,
         ()
         if before is None or after is None
-        else (*_of_columns(before.columns, after.columns), *_of_rows(before, after)),
+        else (*_of_columns(before.columns, after.columns), *_of_definition(before, after), *_of_rows(before, after)),
         files_added=len(files[1] - files[0]),
         files_removed=len(files[0] - files[1]),
         rows_before=0 if before is None else before.rows,
@@ -152,20 +176,40 @@ def _of_table(before: TableShape | None, after: TableShape | None) -> TableDiffe
     )
 
 
-def _of_columns(
-    before: Mapping[int, tuple[str, str, bool]], after: Mapping[int, tuple[str, str, bool]]
-) -> Sequence[str]:
-    found = [f"column {before[key][0]} dropped" for key in sorted(before.keys() - after.keys())]
-    found += [f"column {after[key][0]} {after[key][1]} added" for key in sorted(after.keys() - before.keys())]
+def _of_columns(before: Mapping[int, ColumnShape], after: Mapping[int, ColumnShape]) -> Sequence[str]:
+    found = [f"column {before[key].name} dropped" for key in sorted(before.keys() - after.keys())]
+    found += [f"column {after[key].name} {after[key].type} added" for key in sorted(after.keys() - before.keys())]
     for key in sorted(before.keys() & after.keys()):
-        (name, kind, nullable), (new_name, new_kind, new_nullable) = before[key], after[key]
-        if name != new_name:
-            found.append(f"column {name} renamed to {new_name}")
-        if kind != new_kind:
-            found.append(f"column {new_name} {kind} is now {new_kind}")
-        if nullable != new_nullable:
-            found.append(f"column {new_name} {'takes' if new_nullable else 'no longer takes'} NULL")
+        then, now = before[key], after[key]
+        if then.name != now.name:
+            found.append(f"column {then.name} renamed to {now.name}")
+        if then.type != now.type:
+            found.append(f"column {now.name} {then.type} is now {now.type}")
+        if then.nullable != now.nullable:
+            found.append(f"column {now.name} {'takes' if now.nullable else 'no longer takes'} NULL")
+        if then.default != now.default:
+            found.append(f"column {now.name} {_now('default', now.default)}")
+        if then.comment != now.comment:
+            found.append(f"column {now.name} {_now('comment', now.comment)}")
     return found
+
+
+def _of_definition(before: TableShape, after: TableShape) -> Sequence[str]:
+    """What of a table is not its columns'."""
+    found = []
+    if before.partition_by != after.partition_by:
+        keys = [
+            name if transform == "identity" else f"{transform} of {name}"
+            for name, transform in ((after.columns[column].name, transform) for column, transform in after.partition_by)
+        ]
+        found.append(f"partitioned by {', '.join(keys)}" if keys else "no longer partitioned")
+    if before.comment != after.comment:
+        found.append(_now("comment", after.comment))
+    return found
+
+
+def _now(what: str, value: str | None) -> str:
+    return f"has no {what} any more" if value is None else f'has the {what} "{quoted(value)}"'
 
 
 def _of_rows(before: TableShape, after: TableShape) -> Sequence[str]:
@@ -191,9 +235,15 @@ def _views(conn: Connection, at: int) -> dict[int, View]:
 def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]:
     """Some tables at a snapshot: all that are the same at both need not be looked at, of a lake with many files."""
     schemas, here = _schemas(conn, at), {"at": at, "among": list(among)}
-    columns: dict[int, dict[int, tuple[str, str, bool]]] = {}
-    for table, column, *described in conn.execute(_COLUMNS, here):
-        columns.setdefault(table, {})[column] = (described[0], described[1], described[2])
+    comments = {(table, column): text for table, column, text in conn.execute(_COLUMN_COMMENTS, here)}
+    columns: dict[int, dict[int, ColumnShape]] = {}
+    for table, column, name, kind, nullable, default in conn.execute(_COLUMNS, here):
+        shape = ColumnShape(name, kind, nullable, default, comments.get((table, column)))
+        columns.setdefault(table, {})[column] = shape
+    partitioning: dict[int, list[tuple[int, str]]] = {}
+    for table, column, transform in conn.execute(_PARTITIONING, here):
+        partitioning.setdefault(table, []).append((column, transform))
+    table_comments: dict[int, str] = dict(conn.execute(_COMMENTS, here).fetchall())
     files: dict[int, list[tuple[int, int]]] = {}
     for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))
@@ -208,6 +258,8 @@ def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]
         found[table] = TableShape(
             named,
             columns.get(table, {}),
+            partitioning.get(table, []),
+            table_comments.get(table),
             frozenset(file for file, _ in own),
             rows if beside is None else rows + beside.rows,
             None if beside is None else beside.newest,

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from making import KEYED, append, create
 
+from commitlog import PartitionSpec
 from commitlog.catalog.snapshot_diff import ObjectDifference, TableDifference
 from commitlog.client import CommitLog
 from commitlog.errors import InvalidRequestError, SnapshotNotFoundError
@@ -47,6 +48,39 @@ def test_diff_when_objects_came_went_and_changed_then_each_with_its_counts(
     assert log.diff(replaced, replaced) == []
     with pytest.raises(SnapshotNotFoundError):
         log.diff(0, 10**6)
+
+
+def test_diff_when_a_table_got_comments_defaults_and_partitions_then_each_is_told_and_when_it_lost_them_too(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    start = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.alter(table).set_comment("all\nof it").set_comment("which", column="id").set_default("day", "it's")
+    described = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.alter(table).set_partition_by(["day", PartitionSpec("id", "bucket(4)")])
+    partitioned = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.alter(table).set_comment(None).set_comment(None, column="id").set_default("day", None).set_partition_by([])
+
+    def told(first: int, last: int) -> tuple[str, ...]:
+        [found] = log.diff(first, last)
+        return found.what
+
+    assert told(start, described) == (
+        'column id has the comment "which"',
+        'column day has the default "it\'s"',
+        r'has the comment "all\nof it"',
+    )
+    assert told(described, partitioned) == ("partitioned by day, bucket(4) of id",)
+    assert told(partitioned, log.head_snapshot_id()) == (
+        "column id has no comment any more",
+        "column day has no default any more",
+        "no longer partitioned",
+        "has no comment any more",
+    )
+    assert log.diff(start) == []
 
 
 def test_table_diff_when_rows_came_and_went_then_only_what_is_not_the_same_in_the_end(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Protocol
 
-from commitlog.catalog.snapshot_diff import Named, Shape, TableShape, View
+from commitlog.catalog.snapshot_diff import ColumnShape, Named, Shape, TableShape, View
 from commitlog.client.access.contents import Contents
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import EndedColumn, TableDefinition, ended_columns
@@ -75,7 +75,12 @@ def table_shape(contents: _RowsByAge, named: Named, snapshot_id: int) -> TableSh
     in_files = sum(each.live_count for each in files)
     return TableShape(
         named,
-        {each.column_id: (each.name, str(each.type), each.nullable) for each in table.definition.columns},
+        {
+            each.column_id: ColumnShape(each.name, str(each.type), each.nullable, each.default, each.comment)
+            for each in table.definition.columns
+        },
+        [(key.column_id, key.transform) for key in table.definition.partition_by],
+        table.definition.comment,
         frozenset(each.data_file_id for each in files),
         in_files + contents.row_count_at(table.definition.table_id, snapshot_id),
         contents.newest_row_at(table.definition.table_id, snapshot_id),

@@ -70,7 +70,7 @@ def _print_differences(found: list[ObjectDifference]) -> None:
     if found:
         print_table(["what", "name", "change", "files", "rows"], [_row(each) for each in found])
     else:
-        click.echo("nothing has changed (comments, defaults, partitioning and settings are not compared)")
+        click.echo("nothing has changed (settings are not compared)")
 
 
 def _rows(log: CommitLog, found: Iterable[ObjectDifference], first: int, upto: int) -> Iterator[tuple[str, pa.Table]]:
