@@ -8,6 +8,7 @@ processes of one writer fence each other by epoch.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from uuid import UUID
@@ -17,6 +18,7 @@ from commitlog.domain.model import Proposal, ProposalId
 from commitlog.errors import CommitLogError, OutcomeUnknownError, WriterBusyError
 
 _AT_ONCE = nullcontext()
+_LOOK_S = 0.2
 
 
 def waits_its_turn(proposal: Proposal) -> bool:
@@ -25,6 +27,21 @@ def waits_its_turn(proposal: Proposal) -> bool:
     What a link brings need not wait: its digest names the one before it, without which it is refused.
     """
     return proposal.writer_seq is not None and proposal.replicated is None
+
+
+class _Turn:
+    """A writer's turn: ``has_ended`` says so, ``end`` wakes who waits for that. A waiter may take ``end`` and be interrupted,
+    so that the others look again after a while."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.end = threading.Lock()
+        self.end.acquire()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until it may have ended."""
+        if self.end.acquire(timeout=min(timeout_s, _LOOK_S)):
+            self.end.release()
 
 
 class UnansweredProposals:
@@ -38,7 +55,7 @@ class UnansweredProposals:
         self._is_settled = is_settled
         self._guard = threading.Lock()
         # Who waits or has its turn holds it: each key of a commit is a writer, and there is no end of them.
-        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
         self._unanswered: dict[str, Proposal] = {}
 
     def turn(self, proposal: Proposal, *, timeout_s: float) -> AbstractContextManager[None]:
@@ -52,14 +69,13 @@ class UnansweredProposals:
 
     @contextmanager
     def _waited(self, proposal: Proposal, timeout_s: float) -> Iterator[None]:
-        with self._guard:
-            turn = self._turns.setdefault(proposal.writer_id, threading.Lock())
-        if not turn.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
-            before = self._unanswered.get(proposal.writer_id, proposal)
-            if before.proposal_id == proposal.proposal_id:
-                raise OutcomeUnknownError(UUID(bytes=before.proposal_id), waited_ms=int(timeout_s * 1000))
-            raise _busy(before)
+        deadline, turn = time.monotonic() + timeout_s, _Turn()
+        # Who is interrupted cannot know whether a lock is taken: what ends a turn is there before it has begun.
         try:
+            while (ahead := self._take(proposal.writer_id, turn)) is not None:
+                if (left_s := deadline - time.monotonic()) <= 0:
+                    raise self._late(proposal, timeout_s)
+                ahead.wait(left_s)
             self._check(proposal)
             self._unanswered[proposal.writer_id] = proposal
             try:
@@ -72,7 +88,23 @@ class UnansweredProposals:
                 raise
             del self._unanswered[proposal.writer_id]
         finally:
-            turn.release()
+            turn.has_ended = True
+            turn.end.release()
+
+    def _take(self, writer_id: str, turn: _Turn) -> _Turn | None:
+        """Let it be the writer's turn; or which one must end before."""
+        with self._guard:
+            ahead = self._turns.get(writer_id)
+            if ahead is not None and not ahead.has_ended:
+                return ahead
+            self._turns[writer_id] = turn
+            return None
+
+    def _late(self, proposal: Proposal, timeout_s: float) -> CommitLogError:
+        before = self._unanswered.get(proposal.writer_id, proposal)
+        if before.proposal_id == proposal.proposal_id:
+            return OutcomeUnknownError(UUID(bytes=before.proposal_id), waited_ms=int(timeout_s * 1000))
+        return _busy(before)
 
     def _check(self, proposal: Proposal) -> None:
         before = self._unanswered.get(proposal.writer_id)
