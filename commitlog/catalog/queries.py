@@ -522,8 +522,7 @@ class Catalog(CatalogReader):
                 for column, values in known.items()
             ]
             query = statements.ROWS_OF_COLUMNS.format(chosen, sql.Identifier(name), sql.Composed(conditions))
-            cursor = self._stored(query, (begun_by, snapshot_id, *map(list, known.values()), left))
-            while found := cursor.fetchmany(PART_ROWS):
+            for found in self.stored_values(query, (begun_by, snapshot_id, *map(list, known.values()), left)):
                 yield [(row_id, dict(zip(columns.values(), row, strict=True))) for row_id, *row in found]
                 left = None if left is None else left - len(found)
 
@@ -533,15 +532,14 @@ class Catalog(CatalogReader):
         counts = (statements.ROW_COUNT_AT.format(sql.Identifier(name)) for name in self._tables_with_rows(table_id))
         return sum(int(self._select(count, (snapshot_id, snapshot_id))[0][0]) for count in counts)
 
-    def stored_values(self, query: sql.Composed, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Values of rows that are in no file; intervals as text, for a timedelta knows no months."""
-        return self._stored(query, parameters).fetchall()
-
-    def _stored(self, query: sql.Composed, parameters: Sequence[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+    def stored_values(self, query: sql.Composed, parameters: Sequence[Any]) -> Iterator[list[tuple[Any, ...]]]:
+        """Values of rows that are in no file, some rows at a time; intervals as text, for a timedelta knows no months."""
         with self.connected() as conn:
             cursor = conn.cursor()
             cursor.adapters.register_loader("interval", TextLoader)
-            return cursor.execute(query, parameters)
+            cursor.execute(query, parameters)
+        while found := cursor.fetchmany(PART_ROWS):
+            yield found
 
     def _tables_with_rows(self, table_id: int) -> list[str]:
         with self.connected() as conn:

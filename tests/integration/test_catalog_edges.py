@@ -30,6 +30,7 @@ from commitlog.catalog.projecting.expiry import _SCHEDULE_FILES
 from commitlog.catalog.queries import Catalog, CatalogTable, Shown
 from commitlog.catalog.table_changes import ReadersCatalog
 from commitlog.catalog.watching import CatalogWatch
+from commitlog.client.reading.changes import RowChanges
 from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.stored_rows import stored_rows
@@ -525,9 +526,13 @@ def test_rows_of_a_table_when_some_values_are_asked_for_then_no_others_are_read_
             assert Scan(catalog, TableName("main", "k"), head, where=where).count() == count
         with catalog.at_once():
             assert [len(each) for each in catalog.rows_in_parts(table_id, head)] == sizes
+            changes = catalog.changes(table, 0, head)
+            assert [len(each) for each in changes.rows_in_parts(deletes=False)] == sizes
         # As many become Arrow's before the next are taken.
         scan = Scan(catalog, TableName("main", "k"), head)
         assert [each.num_rows for each in scan.to_batches()] == sizes
+        came = RowChanges(catalog, TableName("main", "k"), 0, head).to_arrow()
+        assert came["id"].to_pylist() == [1, 2, 3, 4, 5]
         assert scan.to_arrow()["n"].to_pylist() == [7, 7, 7, 8, 9]
         # None is without rows, also where those of which no row matches come first.
         late = Scan(catalog, TableName("main", "k"), head, where="n > 7")

@@ -511,13 +511,10 @@ class MemoryChanges:
             key=lambda each: (each.snapshot_id, each.file.data_file_id),
         )
 
-    def rows(self, *, deletes: bool) -> list[ChangedRow]:
+    def rows_in_parts(self, *, deletes: bool) -> Iterator[list[ChangedRow]]:
         with self._contents.at_once():
             found = list(self._contents.changed_rows(self._table, self._is_asked))
-        return sorted(
-            (each for each in found if deletes or not each.is_delete),
-            key=lambda each: (each.snapshot_id, not each.is_delete, each.row_id),
-        )
+        yield [each for each in found if deletes or not each.is_delete]
 
 
 def _snapshot(outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> CatalogSnapshot:

@@ -48,9 +48,11 @@ class RowChanges(Frames):
             table = found_table(name, upto, contents)
             found = contents.changes(table, after, upto)
             _check_told(table.definition.columns, str(name))
+            self.columns = table.definition.columns
             self._files: Sequence[ChangedFile] = found.files(deletes=True)
-            self._rows: Sequence[ChangedRow] = found.rows(deletes=True)
-        self.columns = table.definition.columns
+            self._stored = pa.concat_tables(
+                [self.schema.empty_table(), *map(self._of_rows, found.rows_in_parts(deletes=True))]
+            )
         self._shown = f"RowChanges({str(name)!r}, after={after}, upto={upto})"
 
     def __repr__(self) -> str:
@@ -63,8 +65,7 @@ class RowChanges(Frames):
 
     def to_arrow(self) -> pa.Table:
         """The rows in the order of the snapshots, a row that was replaced before the one in its place."""
-        tables = [*self._of_files(), *self._stored()]
-        return _in_order(pa.concat_tables(tables) if tables else self.schema.empty_table())
+        return _in_order(pa.concat_tables([*self._of_files(), self._stored]))
 
     def apart(self) -> Iterator[RowChanges]:
         """The same in parts, which can be read by others: of each snapshot one for each file, unless its rows may be updates.
@@ -73,22 +74,23 @@ class RowChanges(Frames):
         """
         deleting = {each.snapshot_id for each in self._files if each.is_delete}
         inserting = {each.snapshot_id for each in self._files if not each.is_delete}
-        together = (deleting & inserting) | {each.snapshot_id for each in self._rows}
+        stored = self._stored.sort_by(SNAPSHOT)
+        snapshots = stored[SNAPSHOT].to_numpy()
+        together = (deleting & inserting) | set(np.unique(snapshots).tolist())
         files: defaultdict[int, list[ChangedFile]] = defaultdict(list)
-        rows: defaultdict[int, list[ChangedRow]] = defaultdict(list)
         for file in self._files:
             files[file.snapshot_id].append(file)
-        for row in self._rows:
-            rows[row.snapshot_id].append(row)
         for snapshot_id in sorted(together):
-            yield self._part(files[snapshot_id], rows[snapshot_id])
+            first, end = np.searchsorted(snapshots, [snapshot_id, snapshot_id + 1])
+            # A slice would take all of them along to where it is read.
+            yield self._part(files[snapshot_id], stored.take(np.arange(first, end)))
         for each in self._files:
             if each.snapshot_id not in together:
-                yield self._part([each], [])
+                yield self._part([each], self.schema.empty_table())
 
-    def _part(self, files: Sequence[ChangedFile], rows: Sequence[ChangedRow]) -> RowChanges:
+    def _part(self, files: Sequence[ChangedFile], stored: pa.Table) -> RowChanges:
         part = copy(self)
-        part._files, part._rows = files, rows
+        part._files, part._stored = files, stored
         return part
 
     def _of_files(self) -> Iterator[pa.Table]:
@@ -101,16 +103,14 @@ class RowChanges(Frames):
                 head = [snapshots, row_ids.cast(pa.int64()), kinds]
                 yield pa.Table.from_arrays([*head, *batch.columns[:-1]], schema=self.schema)
 
-    def _stored(self) -> Iterator[pa.Table]:
-        if not self._rows:
-            return
-        found = stored_rows(self.columns, [each.values for each in self._rows])
+    def _of_rows(self, rows: Sequence[ChangedRow]) -> pa.Table:
+        found = stored_rows(self.columns, [each.values for each in rows])
         head = [
-            pa.array([each.snapshot_id for each in self._rows], pa.int64()),
-            pa.array([each.row_id for each in self._rows], pa.int64()),
-            pa.array([DELETE if each.is_delete else INSERT for each in self._rows], pa.string()),
+            pa.array([each.snapshot_id for each in rows], pa.int64()),
+            pa.array([each.row_id for each in rows], pa.int64()),
+            pa.array([DELETE if each.is_delete else INSERT for each in rows], pa.string()),
         ]
-        yield pa.Table.from_arrays([*head, *found.columns], schema=self.schema)
+        return pa.Table.from_arrays([*head, *found.columns], schema=self.schema)
 
 
 def _check_told(columns: Sequence[Column], table: str) -> None:
