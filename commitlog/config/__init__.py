@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -187,7 +188,10 @@ class Settings:
         layers.append(run_layer(home, layers))
         layers.append(Layer(defaults(home, layers, surroundings), _DEFAULT))
         path = config_file or named_file(surroundings) or Path(CONFIG_FILE)
-        return replace(_settings(layers), config_file=path.absolute())
+        # Where the working directory was removed there is no such file, and all that services are told is absolute.
+        with suppress(FileNotFoundError):
+            path = path.absolute()
+        return replace(_settings(layers), config_file=path)
 
     def of_profile(self, name: str) -> Settings:
         """Those of another log, which is a profile in the same file; nothing of what this one is given holds for it.

@@ -211,7 +211,7 @@ def home_of(layers: list[Layer]) -> Path:
     for layer in layers:
         if "home" in layer.values:
             return path_of(layer.values["home"], layer.where("home"))
-    return Path(HOME).absolute()
+    return path_of(HOME, "home")
 
 
 def section_of(section: str, layers: list[Layer], sources: dict[str, str]) -> dict[str, object]:

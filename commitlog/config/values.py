@@ -89,6 +89,10 @@ def path_of(value: object, where: str) -> Path:
         raise ConfigurationError(
             f"{where} is {path}: there is no home of {path.parts[0]} here; write the path from / on"
         ) from None
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{where} is {path}, and the working directory was removed: go to one that is there, or write the path from / on"
+        ) from None
 
 
 def _place(value: object, where: str) -> str:

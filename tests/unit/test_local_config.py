@@ -343,3 +343,19 @@ def test_load_when_the_database_is_another_than_the_homes_then_the_homes_reader_
     assert Settings.load(environment={}).reader_url == "postgresql://reader@127.0.0.1/x"
     other = Settings.load(environment={}, database_url="postgresql://me@db/c")
     assert other.reader_url is None
+
+
+def test_load_when_the_working_directory_was_removed_then_only_a_path_that_begins_there_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Settings.load(environment={}, home=tmp_path / "home").environment()
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert Settings.load(environment=told).home == tmp_path / "home"  # as a service that is started again
+    with pytest.raises(
+        ConfigurationError, match=r"home is \.commitlog, and the working directory was removed: go to one"
+    ):
+        Settings.load(environment={})
+    with pytest.raises(ConfigurationError, match="DATA_PATH is lake, and the working directory was removed"):
+        Settings.load(environment={**told, "COMMITLOG_DATA_PATH": "lake"})
