@@ -148,6 +148,14 @@ def find_processes(matches: Callable[[psutil.Process], bool]) -> list[psutil.Pro
     return found
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal (SIGSTOP, Ctrl-Z): it lives, and does nothing until one lets it go on."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
+
+
 def stop_processes(processes: Iterable[psutil.Process], signal_number: int, *, timeout_s: float) -> None:
     """Signals the processes and waits for their end; those still there after the timeout are killed."""
     waited = []

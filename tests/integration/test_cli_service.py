@@ -320,6 +320,22 @@ def test_status_when_nobody_decides_and_somebody_starts_it_again_then_says_who(s
     lock.release()
 
 
+def test_status_when_a_signal_has_stopped_who_decides_then_says_by_what_it_goes_on(settings: Settings) -> None:
+    run_json(settings, "init")
+    lock = DirectoryLock(settings.home)
+    assert lock.acquire()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as frozen:
+        write_run_file(settings, {"services": [{"name": "sequencer", "pid": frozen.pid}]})
+        frozen.send_signal(signal.SIGSTOP)
+        os.waitpid(frozen.pid, os.WUNTRACED)
+        problem = log_health(settings).problems[0]
+        frozen.kill()
+    lock.release()
+    assert problem == (
+        f"no sequencer is alive: a signal has stopped the process of sequencer: `kill -CONT {frozen.pid}` lets it go on"
+    )
+
+
 def seen(settings: Settings, problem: str) -> LogHealth:
     """The first look at a log in which this alone is wrong: where processors are short, a sequencer may not be heard once."""
     looks: list[LogHealth] = []

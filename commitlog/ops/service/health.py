@@ -20,6 +20,7 @@ from commitlog.config import Settings
 from commitlog.domain.model.definitions import counted
 from commitlog.errors import CommitLogError, LogRefusedError
 from commitlog.local.home import read_run_file, runner_pid
+from commitlog.local.processes import is_stopped
 from commitlog.local.room import full_disks
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
@@ -242,13 +243,19 @@ def _unready(settings: Settings, *, but: Set[str]) -> Iterator[str]:
 
 def _who_starts(settings: Settings, service: str) -> str:
     """What is to be done for a service to run: nothing, where somebody on this machine starts it again."""
+    told = read_run_file(settings.home)
+    runner = runner_pid(settings.home)
+    run: dict[str, object] = {}
+    if runner is not None and told.get("bootstrap_servers") == settings.bootstrap_servers:
+        served = cast("Sequence[Mapping[str, object]]", told.get("services", ()))
+        run = {"commitlog up": runner, **{str(each["name"]): each["pid"] for each in served}}
+    for name in ("commitlog up", service):
+        if isinstance(pid := run.get(name), int) and is_stopped(pid):
+            return f"a signal has stopped the process of {name}: `kill -CONT {pid}` lets it go on"
     is_here = running_at(settings, measures_note(service)) is not None
     if is_here and (problem := unready(settings, service)) is not None:
         return f"there is one on this machine, and {problem}; if it is stuck, end its process"
-    told = read_run_file(settings.home)
-    served = cast("Sequence[Mapping[str, object]]", told.get("services", ()))
-    is_run = any(each["name"] == service for each in served)
-    if is_run and told.get("bootstrap_servers") == settings.bootstrap_servers and runner_pid(settings.home) is not None:
+    if service in run:
         return f"`commitlog up` starts it again; why it ended says {settings.home / 'logs' / f'{service}.log'}"
     if running_at(settings, measures_note("serve")) is not None:
         return "`commitlog serve` starts it again, and its log says why it ended"
