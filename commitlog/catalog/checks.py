@@ -25,6 +25,7 @@ from commitlog.catalog.outside_files import DELETES_TABLES, rows_outside_files
 from commitlog.catalog.projecting.objects import NO_DEFAULT, column_rows
 from commitlog.catalog.projecting.statistics import bound, leaves
 from commitlog.catalog.together import looked_at
+from commitlog.catalog.writing import to_time
 from commitlog.domain.model import BIGINT_MAX
 from commitlog.domain.model.definitions import Column, counted
 from commitlog.domain.model.types import FLOATS
@@ -224,6 +225,19 @@ def check_lag(catalog: CheckedCatalog) -> Iterator[Finding]:
         yield Finding(
             f"{counted(behind, 'outcome')} decided and not in the catalog, the first for {waiting_ms / 1000:.0f} s",
             "see whether `commitlog projector` (or `serve`) runs, and what it logs",
+        )
+
+
+def check_clock(catalog: CheckedCatalog) -> Iterator[Finding]:
+    """The log's time, which never falls, is not ahead of the clock."""
+    ahead_ms = catalog.state.decided_at_ms - catalog.now_ms
+    if ahead_ms > catalog.state.settings.clock_skew_ms_max:
+        until = to_time(catalog.state.decided_at_ms * 1000)
+        yield Finding(
+            f"the log's time is {ahead_ms / 1000:,.0f} s ahead of this machine's clock, as after a sequencer whose clock was: "
+            f"all that is decided until {until:%Y-%m-%d %H:%M} UTC has that time, and how long readers wait for it is not seen",
+            "set the clocks right where sequencers run; until then name snapshots by their ids, not by a moment",
+            is_note=True,
         )
 
 
@@ -453,6 +467,7 @@ ALWAYS: dict[str, Check] = {
 """Checks that need no state of the log."""
 
 WITH_STATE: dict[str, Check] = {
+    "clock": check_clock,
     "snapshots": check_snapshots,
     "counters": check_counters,
     "tables": check_tables,
