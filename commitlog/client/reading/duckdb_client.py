@@ -75,7 +75,7 @@ def open_duckdb(*extensions: str) -> duckdb.DuckDBPyConnection:
     """
     try:
         import duckdb
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError("DuckDB is not installed: pip install 'commitlog[duckdb]' brings it") from error
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
