@@ -734,4 +734,6 @@ def _last_lines(log_file: Path, lines: int = 8) -> str:
         text = log_file.read_text(errors="replace")
     except OSError:
         return ""
-    return "".join(f"  {line}\n" for line in text.splitlines()[-lines:])
+    # Java's errors come with where they were raised, which is longer than what they say.
+    told = [line for line in text.splitlines() if not line.startswith(("\tat ", "\t... "))]
+    return "".join(f"  {line}\n" for line in told[-lines:])

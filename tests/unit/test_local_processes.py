@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from commitlog.errors import LocalRuntimeError
 from commitlog.local.postgres import stop_orphaned_postgres
 from commitlog.local.processes import HOST, DirectoryLock, find_processes, free_port, is_listening, stop_processes
 
@@ -128,3 +129,12 @@ def test_stop_orphaned_postgres_when_a_session_ends_meanwhile_then_it_is_none_th
     monkeypatch.setattr(psutil, "process_iter", all_processes)
     assert stop_orphaned_postgres(tmp_path / ("link" if links else "home"))
     assert session.asked == [signal.SIGQUIT]
+
+
+def test_runtime_error_when_java_has_written_where_it_raised_then_tells_what_it_said(tmp_path: Path) -> None:
+    log_file = tmp_path / "broker.log"
+    frames = "".join(f"\tat java.nio.channels.SocketChannel.open(SocketChannel.java:{line})\n" for line in range(9))
+    log_file.write_text(f"ERROR Exiting\njava.net.SocketException: Too many open files\n{frames}\t... 3 more\n")
+    assert str(LocalRuntimeError("Kafka ended:", log_file=log_file)) == (
+        f"Kafka ended:\n  ERROR Exiting\n  java.net.SocketException: Too many open files\n(all of it: {log_file})"
+    )
