@@ -151,4 +151,4 @@ def test_migrate_by_the_projector_and_by_command_then_nothing_is_left_to_do(
     project.project_to_end()
     assert versions(settings.database_url) == (NEXT, NEXT)
     done = CliRunner(env=settings.environment()).invoke(cli, ["catalog", "migrate"], catch_exceptions=False)
-    assert done.output == f"nothing to do: version {NEXT}\n"
+    assert done.output == f"nothing to do: the catalog has version {NEXT}\n"

@@ -215,7 +215,7 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         assert "choose one from 0 to 2" in run(settings, "sql", "FROM t", "--at", "9").stderr
         before = run(settings, "sql", "FROM t", "--at", "0").stderr
         assert "Table with name t does not exist! (snapshot 0 has no tables)" in before
-        assert "give one of them" in run(settings, "sql", "FROM t", "--json", "--csv").stderr
+        assert "give only one of them" in run(settings, "sql", "FROM t", "--json", "--csv").stderr
         assert "--at must be a moment that has passed" in run(settings, "sql", "FROM t", "--at", "2999-01-01").stderr
         assert run(settings, "sql", "SELECT '\udcff'").stderr.startswith("error: QUERY holds the character U+DCFF")
         told = run(settings, "duckdb")
@@ -227,13 +227,13 @@ def test_commands_when_proposals_were_sent_then_tell_what_became_of_them(setting
         assert "DuckDB says" in unread.stderr
         unwritten = run(settings, "sql", "DELETE FROM t").stderr
         assert 'of type "DELETE"' in unwritten
-        assert "A DuckDB client writes by the line that `commitlog duckdb` prints" in unwritten
+        assert "To write, attach the lake with what `commitlog duckdb` prints" in unwritten
         followed = run_json(settings, "tail", "--after", "1", "--no-follow")
         assert [each["seq"] for each in followed] == [2, 3]
         assert "create table main.v" in run(settings, "tail", "--after", "1", "--no-follow").stdout
     unasked = run(settings, "duckdb")
     assert "READ_ONLY" in unasked.stdout
-    assert "no gateway runs on this machine, so this line only reads" in unasked.stderr
+    assert "no gateway runs on this machine, so this attaches the lake for reading only" in unasked.stderr
     assert "no gateway" not in run(settings, "duckdb", "--read-only").stderr
 
 

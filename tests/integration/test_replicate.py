@@ -63,7 +63,7 @@ def sites(profiles: Path) -> Iterator[dict[str, CommitLog]]:
             served.enter_context(running(sequencing(settings)))
             served.enter_context(running(Projector(settings, decode_statistics=decode_statistics).run))
             logs[name] = served.enter_context(CommitLog.connect(settings=settings, writer_id="test"))
-            assert "this log is no node" in node(profiles, name)
+            assert "this log is not a node" in node(profiles, name)
             assert node(profiles, name, name, "--priority", str(priority)) == f"node {name}, priority {priority}\n"
         with logs["paris"].transaction() as tx:
             tx.create_table("main.k", {"id": "int64", "v": "varchar"}, primary_key=["id"])

@@ -80,7 +80,7 @@ def test_verify_chain_when_a_byte_was_changed_anywhere_then_its_place_is_named(s
     expect = noted.output.strip()
     assert expect.startswith("9:")
     well = run(settings, "verify", "--chain", "--expect", expect)
-    assert (well.exit_code, well.output.splitlines()[-1]) == (0, "all as it was written"), well.output
+    assert (well.exit_code, well.output.splitlines()[-1]) == (0, "the log is as it was written"), well.output
     changes = [Change(chance.randrange(len(records)), "value", chance.randrange(10_000)) for _ in range(COPIES)]
     changes += [Change(3, "key", 0), Change(len(records) - 1, "headers", 0), Change(len(records) - 1, "value", 777)]
     for number, change in enumerate(changes):
@@ -110,4 +110,4 @@ def test_verify_chain_when_the_hash_is_none_then_it_says_what_to_give(settings: 
     for given in ("abc", "9:abc", "9:" + "x" * 64, "x:" + "0" * 64):
         looked = run(settings, "verify", "--chain", "--expect", given)
         assert (looked.exit_code, type(looked.exception).__name__) == (1, "ConfigurationError")
-    assert "goes with --chain" in run(settings, "verify", "--expect", "9:abc").output
+    assert "needs --chain" in run(settings, "verify", "--expect", "9:abc").output

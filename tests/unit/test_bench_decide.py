@@ -27,7 +27,7 @@ def test_bench_decide_when_in_json_then_each_step_of_a_proposal_and_the_form_tha
 def test_bench_decide_when_no_history_has_an_age_then_says_so_before_it_measures() -> None:
     done = CliRunner().invoke(cli, ["bench", "decide", "--history", "2000", "--age", "1000"])
     assert done.exit_code == 2
-    assert "no --history has an --age: it must be longer than that by more than 1,000 snapshots" in done.output
+    assert "no --history is longer than an --age by more than 1,000 snapshots" in done.output
 
 
 def test_bench_decide_when_a_history_is_too_short_for_each_table_to_have_a_file_then_says_so() -> None:

@@ -184,7 +184,7 @@ def test_main_when_no_colour_is_asked_for_then_writes_none(
 def test_command_when_a_variable_of_the_shell_is_not_set_then_nothing_is_done(arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 2
-    assert f"Invalid value for '{arguments[-2]}': it is empty" in done.stderr
+    assert f"Invalid value for '{arguments[-2]}': the value is empty" in done.stderr
     assert done.stdout == ""
 
 

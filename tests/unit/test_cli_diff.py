@@ -76,7 +76,7 @@ def test_diff_when_a_table_was_dropped_then_its_rows_went(cli: CliLog) -> None:
 
 def test_diff_when_there_are_more_rows_than_asked_for_then_says_how_many(cli: CliLog) -> None:
     assert cli.lines("diff", "1", "2", "--rows", "--limit", "1")[-2:] == [
-        "+  1   a", "and 1 more: --limit says how many are shown",
+        "+  1   a", "and 1 more; --limit sets how many are shown",
     ]  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def test_diff_when_snapshots_are_moments_then_those_that_were_the_newest(cli: Cl
     assert (cli.log.snapshot_at("1h"), cli.log.snapshot_at(made[3])) == (0, 3)
     assert cli.log.table("t").changes(made[1], made[2]).to_arrow().num_rows == 2
     refused = cli.run("diff", "last week", code=2).stderr
-    assert "'last week' is no snapshot: give its id, or a moment such as" in refused
+    assert "'last week' is not a snapshot: give its id, or a time such as" in refused
 
 
 def test_tables_when_listed_then_their_columns_and_files_at_the_snapshot(cli: CliLog) -> None:

@@ -135,7 +135,7 @@ def test_load_when_its_key_is_known_then_commits_nothing(log: InMemoryCommitLog,
     path = write(tmp_path / "rows.csv", CSV)
     assert load("t", path, "--create", "--key", "nightly:2026-03-02").exit_code == 0
     again = load("t", path, "--create", "--key", "nightly:2026-03-02")
-    assert again.stdout == "loaded before, as snapshot 1: nothing to do\n"
+    assert again.stdout == "already loaded, as snapshot 1: nothing to do\n"
     more = load("t", write(tmp_path / "more.csv", CSV + "4,d,\n"), "--key", "nightly:2026-03-02")
     assert isinstance(more.exception, KeyReusedError)
     assert "3 rows came into main.t first, 4 now" in str(more.exception)
@@ -150,7 +150,7 @@ def test_load_when_rows_come_by_standard_input_then_as_those_of_a_file(
     assert load("t", "-", "--format", "jsonl", stdin=lines).stdout == "1 row into t: snapshot 2\n"
     assert rows(log, "t") == sorted([*ROWS, {"id": 4, "name": "d", "day": None}], key=str)
     assert "nothing to commit" in load("t", "-", write(tmp_path / "none.csv", "id\n"), stdin="id\n").stdout
-    with pytest.raises(InvalidRequestError, match="once only"):
+    with pytest.raises(InvalidRequestError, match="only once"):
         raise load("t", "-", "-", stdin=CSV).exception or AssertionError
 
 
@@ -203,11 +203,15 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
         (["t", "header.csv", "--create"], DataFileError, "header.csv cannot be read as CSV: .* no UTF-8"),
         (["t", "latin.jsonl", "--create"], DataFileError, "latin.jsonl cannot be read as JSON"),
         (["t", "nulls.jsonl", "--create"], DataFileError, "nulls.jsonl cannot be read as JSON"),
-        (["t", "rows.csv", "--create", "--delimiter", "::"], InvalidRequestError, "--delimiter is one character"),
+        (
+            ["t", "rows.csv", "--create", "--delimiter", "::"],
+            InvalidRequestError,
+            "--delimiter must be one ASCII character",
+        ),
         (
             ["t", "rows.csv", "--create", "--delimiter", "ß"],
             InvalidRequestError,
-            "--delimiter is one character of ASCII",
+            "--delimiter must be one ASCII character",
         ),
         (
             ["t", "rows.csv", "--create", "--text", "nmae"],

@@ -115,7 +115,7 @@ def test_sql_when_the_terminal_is_not_utf_8_then_csv_still_is(sql: Sql) -> None:
 def test_sql_when_the_query_has_no_statement_then_says_so(sql: Sql, query: str) -> None:
     done = sql("--", query)
     assert done.exit_code == 2
-    assert "QUERY has no statement in it: give one" in done.stderr
+    assert "QUERY contains no statement: give one" in done.stderr
 
 
 @pytest.mark.parametrize("width", [60, sys.maxsize], ids=["terminal", "pipe"])

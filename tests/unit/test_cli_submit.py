@@ -38,7 +38,7 @@ def test_example_when_sent_one_after_another_then_each_is_committed(cli: CliLog)
 def test_example_when_printed_then_is_not_said_to_be_sent_as_it_is(cli: CliLog) -> None:
     """Its file is not there, and its ids are those of an empty log: sent to another one it is refused, or breaks a table."""
     said = cli.run("submit", "--example", "append").stderr
-    assert "names, ids and files of yours" in said
+    assert "names, ids and files with your own" in said
     assert "submit -" not in said
 
 
@@ -124,7 +124,7 @@ def test_explain_when_results_were_trimmed_then_by_the_seq_as_by_the_id(
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
 def test_submit_when_the_time_to_wait_is_none_then_says_so(cli: CliLog, seconds: str) -> None:
-    assert "are no seconds to wait" in cli.run("submit", "-", "--timeout", seconds, given=line("t"), code=2).stderr
+    assert "is not a valid timeout" in cli.run("submit", "-", "--timeout", seconds, given=line("t"), code=2).stderr
     assert cli.log.last_seq() == 0
 
 

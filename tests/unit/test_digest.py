@@ -97,4 +97,4 @@ def test_command_then_prints_newer_or_conflict_and_winner() -> None:
 def test_command_when_a_side_is_none_then_what_is_wrong_with_it_is_named(wrong: str, told: str) -> None:
     side = '{"node": "B", "triplet": {"node": "B", "tick": 1}, "digest": {"B": {"tick": 2, "priority": 1}}}'
     refused = CliRunner().invoke(cli, ["digest", "compare", side, wrong])
-    assert str(refused.exception).startswith(f"the second side does not have the form that --help shows: {told}")
+    assert str(refused.exception).startswith(f"the second side does not have the form shown by --help: {told}")

@@ -491,10 +491,10 @@ def test_settle_command_when_each_way_is_taken_then_none_is_left(command: Any, s
             ('{"id": 9}', "take-local"),
             r"no row \{'id': 9\} of table main\.users is held back; of all tables: main\.users",
         ),
-        (("2", "take-local"), "KEY is a JSON object"),
-        (('{"id": 2}', "write", "{"), "ROW is a JSON object"),
-        (('{"id": 2}', "write"), "`write` takes the ROW"),
-        (('{"id": 2}', "take-local", "{}"), "`write` takes the ROW"),
+        (("2", "take-local"), "KEY must be a JSON object"),
+        (('{"id": 2}', "write", "{"), "ROW must be a JSON object"),
+        (('{"id": 2}', "write"), "`write` needs a ROW"),
+        (('{"id": 2}', "take-local", "{}"), "`write` needs a ROW"),
     ],
 )
 def test_settle_command_when_it_cannot_be_meant_so_then_says_what_to_do(

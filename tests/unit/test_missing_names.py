@@ -103,7 +103,7 @@ def test_log_when_its_table_has_a_typo_then_says_so(log: InMemoryCommitLog, monk
     monkeypatch.setattr(history, "reading_log", lambda settings: nullcontext(log))
     ask = partial(CliRunner().invoke, history.log_command, **cli.context_settings)
     assert "taxi.trips" in ask(["--table", "taxi.trips"]).output
-    assert "nothing like" in ask(["--table", "taxi.trips", "--writer", "w"]).output
+    assert "no outcome matches" in ask(["--table", "taxi.trips", "--writer", "w"]).output
     typo = ask(["--table", "taxi.tripz"])
     assert "did you mean taxi.trips?" in str(typo.exception)
 

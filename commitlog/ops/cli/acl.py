@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KAFKA = {
-    "reader": "Follows the outcomes.",
+    "reader": "May follow the outcomes.",
     "writer": "Proposes.",
-    "service": "Runs `commitlog serve`.",
-    "owner": "Creates the log and changes its topics.",
-    "relay": "Runs `commitlog relay`, beside what the service may where `serve` runs it.",
-    "border": "Proposes and reads by a relay, in Confluent's wire format.",
+    "service": "May run `commitlog serve`.",
+    "owner": "May create the log and change its topics.",
+    "relay": "May run `commitlog relay`; if `serve` runs the relay, give its principal --service too.",
+    "border": "May propose and read through a relay, in Confluent's wire format.",
 }
 _CATALOG = {
-    "catalog-reader": "A login of PostgreSQL that reads the catalog; writers and Spark read it too.",
-    "catalog-writer": "A login of PostgreSQL whose commits the gateway proposes.",
-    "catalog-projector": "A login of PostgreSQL that the projector uses.",
+    "catalog-reader": "PostgreSQL login that reads the catalog, as writers and Spark do too.",
+    "catalog-writer": "PostgreSQL login that commits through the gateway.",
+    "catalog-projector": "PostgreSQL login that the projector uses.",
 }
 
 
@@ -42,20 +42,21 @@ def _who(command: F) -> F:
 
 @click.group("acl")
 def acl_command() -> None:
-    """Who may do what: rules for Kafka's authorizer, and PostgreSQL's grants.
+    """Print or apply access rights: Kafka ACLs and PostgreSQL grants.
 
-    A PRINCIPAL is a user's name, or as Kafka writes it (`User:CN=etl,O=example`). Each option can be given several times.
+    A PRINCIPAL is a user name, or is written as in Kafka (`User:CN=etl,O=example`). Each option can be repeated.
     """
 
 
-@acl_command.command("print", short_help="Print the rules and grants; nothing is changed.")
+@acl_command.command("print", short_help="Print the ACLs and grants; nothing is changed.")
 @_who
 @json_option
 @settings_options
 def print_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> None:
-    """Print the commands of Kafka's own tool, and the SQL, that give these rights; nothing is asked or changed.
+    """Print the kafka-acls commands and the SQL that grant these rights; nothing is changed, and no server is
+    contacted.
 
-    Each command wants the cluster's address and credentials beside it: --bootstrap-server and --command-config.
+    Add the cluster's address and credentials to each command: --bootstrap-server and --command-config.
     """
     from commitlog.log.access_rules import access_rules, commands, principal_of
 
@@ -72,14 +73,14 @@ def print_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> No
         click.echo(line)
 
 
-@acl_command.command("apply", short_help="Give these rights in Kafka and PostgreSQL.")
+@acl_command.command("apply", short_help="Grant these rights in Kafka and PostgreSQL.")
 @_who
 @json_option
 @settings_options
 def apply_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> None:
-    """Have Kafka and PostgreSQL know these rights, with the credentials of the settings; what is there already stays.
+    """Grant these rights in Kafka and PostgreSQL, with the credentials of the settings; existing rights stay.
 
-    At the end it tells who may write the results, which only the service and the owner should.
+    At the end, lists who may write the results: only the service and the owner should.
     """
     from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.log.access_rules import apply, writers_of_results
@@ -94,9 +95,9 @@ def apply_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> No
     if as_json:
         print_json({"kafka_rules": count, "grants": len(grants), "writers_of_results": writing})
         return
-    print_table(["what", "count"], [("rules of Kafka", count), ("grants of PostgreSQL", len(grants))])
+    print_table(["what", "count"], [("Kafka ACLs", count), ("PostgreSQL grants", len(grants))])
     if principals:
-        click.echo(f"who may write {settings.log}'s results: {', '.join(writing) or 'nobody but super users'}")
+        click.echo(f"who may write {settings.log}'s results: {', '.join(writing) or 'only super users'}")
 
 
 def _principals(who: dict[str, Sequence[str]]) -> dict[Role, Sequence[str]]:
@@ -104,7 +105,7 @@ def _principals(who: dict[str, Sequence[str]]) -> dict[Role, Sequence[str]]:
 
     if not any(who.values()):
         options = ", ".join(f"--{name}" for name in (*_KAFKA, *_CATALOG))
-        raise ConfigurationError(f"say who: {options}")
+        raise ConfigurationError(f"give at least one of {options}")
     return {role: who[f"{role}s"] for role in Role if who[f"{role}s"]}
 
 

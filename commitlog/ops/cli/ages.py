@@ -16,7 +16,7 @@ AGE_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800
 def read_age_ms(text: str) -> int:
     """An age in words, in milliseconds."""
     if not (text[:-1].isdecimal() and text[-1:] in AGE_MS):
-        raise click.BadParameter(f"{text!r} is no age: a number and one of {', '.join(AGE_MS)}, such as 7d")
+        raise click.BadParameter(f"{text!r} is not an age: give a number and one of {', '.join(AGE_MS)}, such as 7d")
     return int(text[:-1]) * AGE_MS[text[-1]]
 
 
@@ -26,7 +26,7 @@ def read_moment(text: str) -> datetime:
         return as_moment("a moment", text)
     except InvalidRequestError:
         raise click.BadParameter(
-            f"{text!r} is no moment: give one such as 2026-03-02T04:05, 12h, 7d or yesterday"
+            f"{text!r} is not a time: give one such as 2026-03-02T04:05, 12h, 7d or yesterday"
         ) from None
 
 
@@ -38,5 +38,5 @@ def read_snapshot(text: str) -> int | datetime:
         return as_moment("a snapshot", text)
     except InvalidRequestError:
         raise click.BadParameter(
-            f"{text!r} is no snapshot: give its id, or a moment such as 2026-03-02T04:05, 12h, 7d or yesterday"
+            f"{text!r} is not a snapshot: give its id, or a time such as 2026-03-02T04:05, 12h, 7d or yesterday"
         ) from None

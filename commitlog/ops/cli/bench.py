@@ -35,18 +35,20 @@ repetitions_option = click.option(
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Of all, by turns; figures are medians.",
+    help="Times to repeat everything; figures are medians.",
 )
 
 
 @click.group("bench", invoke_without_command=True)
-@click.option("--proposals", "-n", type=click.IntRange(1_000), default=100_000, show_default=True, help="Of a backlog.")
+@click.option(
+    "--proposals", "-n", type=click.IntRange(1_000), default=100_000, show_default=True, help="Size of the backlog."
+)
 @repetitions_option
 @json_option
 @settings_options
 @click.pass_context
 def bench_command(context: click.Context, settings: Settings, proposals: int, repetitions: int, as_json: bool) -> None:
-    """Measure decisions and visible commits a second, and how long one waits for them, on servers of its own here."""
+    """Measure decisions and visible commits per second, and their latency, on servers of its own."""
     if context.invoked_subcommand is not None:
         return
     from commitlog.ops.bench.throughput import run_bench
@@ -91,7 +93,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
             )
             for each in result.latencies
         ],
-        title="from publishing on",
+        title="latency from publishing",
     )
     many = result.published_many
     click.echo(
@@ -119,7 +121,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
     default=(10, 1_000, 100_000),
     show_default=True,
     metavar="N",
-    help="Less than a history by more than 1,000.",
+    help="Age of the base; must be less than a history by more than 1,000.",
 )
 @click.option(
     "--appends",
@@ -135,7 +137,7 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: i
     from commitlog.ops.bench.decide import has_age, run_decide_bench
 
     if not any(has_age(history, age) for history in histories for age in ages):
-        raise click.UsageError("no --history has an --age: it must be longer than that by more than 1,000 snapshots")
+        raise click.UsageError("no --history is longer than an --age by more than 1,000 snapshots")
     with shown_steps() as say:
         result = run_decide_bench(histories, ages, appends, say=say)
     if as_json:
@@ -173,23 +175,27 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: i
 @click.option(
     "--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 4, 8), show_default=True, metavar="N"
 )
-@click.option("--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Of each measurement.")
+@click.option(
+    "--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Length of each measurement."
+)
 @click.option(
     "--tables",
     type=click.Choice(("own", "one", "both")),
     default="both",
     show_default=True,
-    help="Each its own, or one.",
+    help="Whether each writer has its own table, or all share one.",
 )
 @click.option(
     "--kind",
     type=click.Choice(("append", "transaction", "both", "gateway")),
     default="both",
     show_default=True,
-    help="By a call, by a transaction, or by DuckDB's client through the gateway.",
+    help="Commit by a call, by a transaction, or by DuckDB's client through the gateway.",
 )
-@click.option("--threads", is_flag=True, help="64 and 256 writers as threads of 4 processes too, and 32 processes.")
-@click.option("--stock/--no-stock", default=True, show_default=True, help="Measure DuckLake's own client too.")
+@click.option(
+    "--threads", is_flag=True, help="Also measure 64 and 256 writers as threads of 4 processes, and 32 processes."
+)
+@click.option("--stock/--no-stock", default=True, show_default=True, help="Also measure DuckLake's own client.")
 @repetitions_option
 @json_option
 @settings_options
@@ -235,8 +241,10 @@ def loop_command(
 
 @bench_command.command("peers", short_help="The same loop by DuckLake, Delta and Iceberg.")
 @click.option("--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 2, 4, 8, 16, 32), metavar="N")
-@click.option("--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Of each measurement.")
-@click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw it too, as SVG.")
+@click.option(
+    "--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Length of each measurement."
+)
+@click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="Also draw the result, as SVG.")
 @repetitions_option
 @json_option
 @settings_options
@@ -293,7 +301,7 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
 
 @bench_command.command("replicate", short_help="A link between two sites.")
 @click.option(
-    "--row-changes", "-n", type=click.IntRange(1_000), default=50_000, show_default=True, help="Of a backlog."
+    "--row-changes", "-n", type=click.IntRange(1_000), default=50_000, show_default=True, help="Size of the backlog."
 )
 @click.option("--rows", type=click.IntRange(1, 1_000), default=10, show_default=True, help="Row changes of a snapshot.")
 @click.option("--seconds", "-s", type=click.FloatRange(1), default=10.0, show_default=True, help="Before each kill.")
@@ -405,7 +413,7 @@ def catalog_command(files: int, as_json: bool) -> None:
 @click.option("--rows", "-n", type=click.IntRange(1_000), default=5_000_000, show_default=True)
 @click.option("--repetitions", "-r", type=click.IntRange(1), default=3, show_default=True)
 @click.option(
-    "--part", "-p", "parts", multiple=True, type=click.Choice(SPARK_PARTS), help="Only this; may be repeated."
+    "--part", "-p", "parts", multiple=True, type=click.Choice(SPARK_PARTS), help="Run only this part; can be repeated."
 )
 @json_option
 @settings_options

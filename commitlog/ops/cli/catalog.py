@@ -28,15 +28,15 @@ def catalog_command() -> None:
     """Rebuild the catalog, migrate it, or export it."""
 
 
-@catalog_command.command("rebuild", short_help="Make the catalog anew from the log.")
-@click.option("--restart", is_flag=True, help="Throw away what an interrupted rebuild has left.")
+@catalog_command.command("rebuild", short_help="Rebuild the catalog from the log.")
+@click.option("--restart", is_flag=True, help="Discard what an interrupted rebuild left, and start over.")
 @json_option
 @settings_options
 def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
-    """Make the catalog anew from the log, then put it in the live one's place at once.
+    """Rebuild the catalog from the log, then swap it in for the live one at once.
 
-    Readers and the projector go on meanwhile. An interrupted rebuild goes on where it was. What was trimmed from Kafka is read
-    from its archive.
+    Readers and the projector keep working meanwhile. An interrupted rebuild continues where it stopped. What was
+    trimmed from Kafka is read from its archive.
     """
     from commitlog.catalog.rebuild import Rebuild, RebuildProgress
     from commitlog.client.outcomes.archive import trimmed_results
@@ -67,11 +67,12 @@ def rebuild_command(settings: Settings, restart: bool, as_json: bool) -> None:
 
 
 @catalog_command.command("migrate")
-@click.option("--pre", "only_pre", is_flag=True, help="Only what an older service that still runs does not notice.")
+@click.option("--pre", "only_pre", is_flag=True, help="Only take steps that an older service can keep running with.")
 @json_option
 @settings_options
 def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
-    """Bring the catalog up to this version of commitlog. The projector and `commitlog init` do it by themselves."""
+    """Migrate the catalog to this version of commitlog. The projector and `commitlog init` also do this by
+    themselves."""
     from commitlog.catalog.connecting import catalog_url, connect, told_plainly, wait_for_database
     from commitlog.catalog.guard import ensure_guard, mark_projector
     from commitlog.catalog.migrations import VERSION, migrate
@@ -85,17 +86,17 @@ def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
         print_json({"version": VERSION, "taken": list(steps)})
         return
     for step in steps:
-        click.echo(f"taken: {step}")
+        click.echo(f"done: {step}")
     if not steps:
-        click.echo(f"nothing to do: version {VERSION}")
+        click.echo(f"nothing to do: the catalog has version {VERSION}")
 
 
-@catalog_command.command("export", short_help="Write the catalog as a lake that is frozen.")
+@catalog_command.command("export", short_help="Export the catalog as a frozen lake.")
 @click.option(
-    "--to", "to", type=click.Path(), required=True, callback=not_empty, metavar="DIR", help="Where to write it."
+    "--to", "to", type=click.Path(), required=True, callback=not_empty, metavar="DIR", help="Directory to write to."
 )
 @click.option(
-    "--snapshot", "snapshot_id", type=int, metavar="N", help="The newest snapshot of it; else the newest there is."
+    "--snapshot", "snapshot_id", type=int, metavar="N", help="Export the lake up to this snapshot. Default: the newest."
 )
 @click.option("--format", "form", type=click.Choice(["sqlite", "duckdb"]), default="sqlite", show_default=True)
 @click.option("--copy-files", is_flag=True, help="Also copy the data files, into DIR/data.")
@@ -104,9 +105,10 @@ def migrate_command(settings: Settings, only_pre: bool, as_json: bool) -> None:
 def export_command(
     settings: Settings, to: str, snapshot_id: int | None, form: str, copy_files: bool, as_json: bool
 ) -> None:
-    """Write the catalog, with all history up to a snapshot, as a frozen DuckLake that needs no PostgreSQL.
+    """Export the catalog, with all history up to a snapshot, as a frozen DuckLake that needs no PostgreSQL.
 
-    Without --copy-files the data files are read where they are, for as long as the live lake keeps them.
+    Without --copy-files, the export reads the data files where they are, and works only as long as the live lake
+    keeps them.
     """
     from commitlog.catalog.connecting import catalog_url
     from commitlog.catalog.queries import Catalog

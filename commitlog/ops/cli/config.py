@@ -10,14 +10,14 @@ from commitlog.ops.cli.options import json_option, print_json, print_table, sett
 
 @click.group("config")
 def config_command() -> None:
-    """Show the settings: those of here, or all that there are."""
+    """Show the settings in effect here, or a reference of all settings."""
 
 
 @config_command.command("show", short_help="Show each value, and where it comes from.")
 @json_option
 @settings_options
 def show_command(settings: Settings, as_json: bool) -> None:
-    """Show each setting's value and where it comes from; passwords and keys are masked. No server is asked."""
+    """Show each setting's value and where it comes from; passwords and keys are masked. No server is contacted."""
     if as_json:
         for name, value, source in settings.shown():
             print_json({"setting": name, "value": value, "source": source})
@@ -25,9 +25,9 @@ def show_command(settings: Settings, as_json: bool) -> None:
     print_table(["setting", "value", "from"], settings.shown())
 
 
-@config_command.command("reference", short_help="Print the manual's page of settings.")
+@config_command.command("reference", short_help="Print the reference page of all settings.")
 def reference_command() -> None:
-    """Print the manual's page of settings, with their variables, defaults and meanings, in Markdown."""
+    """Print the reference page of all settings, with their variables, defaults and meanings, in Markdown."""
     from commitlog.ops.settings_page import settings_page
 
     click.echo(settings_page(), nl=False)

@@ -11,10 +11,12 @@ from commitlog.ops.cli.options import settings_options
 
 
 @click.command("demo")
-@click.option("--sites", is_flag=True, help="Another story: two sites write the same rows while they are cut off.")
+@click.option(
+    "--sites", is_flag=True, help="Run another demo: two sites write the same rows while cut off from each other."
+)
 @settings_options
 def demo_command(settings: Settings, sites: bool) -> None:
-    """Run the main job on this machine: concurrent writers, refusals, and engines that read the same rows."""
+    """Run a demo on this machine: concurrent writers, refusals, and several engines that read the same rows."""
     if sites:
         from commitlog.ops.demo.sites import run_sites_demo
 

@@ -32,9 +32,11 @@ _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "-", "update_postimag
 @click.argument("first", type=read_snapshot, metavar="A")
 @click.argument("last", type=read_snapshot, metavar="[B]", required=False)
 @click.option(
-    "--rows", "with_rows", is_flag=True, help="Also the rows that are not the same; A must be the earlier one."
+    "--rows", "with_rows", is_flag=True, help="Also list the rows that differ; A must be the earlier snapshot."
 )
-@click.option("--limit", "-n", type=click.IntRange(1), default=100, show_default=True, help="So many rows of a table.")
+@click.option(
+    "--limit", "-n", type=click.IntRange(1), default=100, show_default=True, help="At most this many rows per table."
+)
 @json_option
 @settings_options
 def diff_command(
@@ -45,16 +47,19 @@ def diff_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Show what lies between snapshot A and snapshot B (else the newest): tables, columns, files and rows, by counts.
+    """Show what changed between snapshots A and B (default: the newest): tables, columns, and how many files and
+    rows.
 
-    A snapshot is its id, or the newest of a moment: 2026-03-02T04:05 (UTC unless it says otherwise), 12h, 7d, yesterday.
+    A snapshot is given by its id, or by a time at which it was the newest: 2026-03-02T04:05 (UTC unless it has an
+    offset), 12h, 7d, yesterday.
 
-    With --rows each row that came (+) or went (-), whatever became of it in between; one that is another now is both.
+    With --rows, also list each row that A lacks (+) and each that B lacks (-), whatever happened in between; a
+    row that has changed is listed as both.
     """
     with reading_log(settings) as log:
         first, upto = snapshot_named(log, "A", first), snapshot_of(log, last, what="B")
         if with_rows and first > upto:
-            raise InvalidRequestError(f"--rows goes from a snapshot to a later one: diff {upto} {first} --rows")
+            raise InvalidRequestError(f"--rows needs the earlier snapshot first: diff {upto} {first} --rows")
         found = log.diff(first, upto)
         if as_json:
             for each in found:
@@ -99,7 +104,7 @@ def _print_rows(name: str, rows: pa.Table, limit: int, as_json: bool) -> None:
     click.secho(f"\n{name}", bold=True)
     print_table(["", *columns], [(_SIGNS[row["change_type"]], *(row[each] for each in columns)) for row in shown])
     if rows.num_rows > limit:
-        click.echo(f"and {rows.num_rows - limit:,} more: --limit says how many are shown")
+        click.echo(f"and {rows.num_rows - limit:,} more; --limit sets how many are shown")
 
 
 @click.command("show")
@@ -116,7 +121,7 @@ def show_command(settings: Settings, snapshot: int, as_json: bool) -> None:
     for name, value in _story_lines(story):
         click.echo(f"{name:<10} {value}")
     if story.differences is None:
-        click.echo("\nwhat it changed is not known any more: the snapshot before it has expired")
+        click.echo("\nwhat it changed is no longer known: the snapshot before it has expired")
     else:
         click.echo()
         _print_differences(story.differences)

@@ -25,7 +25,7 @@ def digest_command() -> None:
 )
 @click.argument("first")
 @click.argument("second")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare_command(first: str, second: str, as_json: bool) -> None:
     """Say which of two sides is newer, or that they conflict and who wins. FIRST and SECOND are JSON."""
     sides = read_side(first, "the first side"), read_side(second, "the second side")
@@ -64,4 +64,4 @@ def read_side(given: str, what: str) -> Side:
         wrong = f"not JSON: {error.msg} at column {error.colno}"
     except RecursionError:
         wrong = "nested too deep"
-    raise MalformedRecordError(f"{what} does not have the form that --help shows: {wrong}")
+    raise MalformedRecordError(f"{what} does not have the form shown by --help: {wrong}")

@@ -19,7 +19,7 @@ SHOWN_LETTERS = 80
 @json_option
 @settings_options
 def divergent_command(settings: Settings, as_json: bool) -> None:
-    """List the rows that are held back, since other rows do not let them stand: the same ones at every site."""
+    """List the rows that are held back because other rows do not let them stand. They are the same at every site."""
     with reading_log(settings) as log:
         found = divergent_rows(log)
     if as_json:
@@ -42,11 +42,12 @@ def divergent_command(settings: Settings, as_json: bool) -> None:
 def settle_command(settings: Settings, table: str, key: str, how: str, row: str | None, as_json: bool) -> None:
     """Settle a row that is held back, for all sites. TABLE is schema.table; KEY, a JSON object, names the row.
 
-    take-local keeps what stands and gives the row up; take-remote ends what is in its way and lets it stand; write puts
-    ROW, a JSON object, in its place, and with the key of one that it met in the place of both.
+    take-local keeps the rows that stand and gives this one up. take-remote removes the rows in its way and lets
+    this one stand. write replaces this row by ROW, a JSON object; if ROW has the key of a row that is in its way, it
+    replaces both.
     """
     if (how == "write") is not (row is not None):
-        raise InvalidRequestError("`write` takes the ROW that is to stand; take-local and take-remote take none")
+        raise InvalidRequestError("`write` needs a ROW; take-local and take-remote take none")
     with reading_log(settings) as log:
         divergent = divergent_row(log, table, _object(key, "KEY"))
         if how == "take-local":
@@ -85,7 +86,7 @@ def _object(text: str, what: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         raise InvalidRequestError(
-            f'{what} is a JSON object of columns, such as {{"id": 3}}, not {text[:SHOWN_LETTERS]}'
+            f'{what} must be a JSON object of columns, such as {{"id": 3}}, not {text[:SHOWN_LETTERS]}'
         )
     return value
 

@@ -36,19 +36,23 @@ def age_ms(_: click.Context, __: click.Parameter, text: str) -> int:
     """An age in words, in milliseconds."""
     age = read_age_ms(text)
     if age < AGE_MS_MIN:
-        raise click.BadParameter(f"{text} is too short: a writer may be about to propose younger files; at least 1h")
+        raise click.BadParameter(
+            f"{text} is too short: writers may be about to propose files that young; give at least 1h"
+        )
     return age
 
 
 @click.command("doctor")
-@click.option("--no-storage", is_flag=True, help="Do not look at the files.")
-@click.option("--footers", type=click.IntRange(0), default=200, show_default=True, help="Read so many files' footers.")
+@click.option("--no-storage", is_flag=True, help="Do not check the data files.")
+@click.option(
+    "--footers", type=click.IntRange(0), default=200, show_default=True, help="Check the footers of this many files."
+)
 @json_option
 @settings_options
 def doctor_command(settings: Settings, no_storage: bool, footers: int, as_json: bool) -> None:
-    """Compare the catalog with the log and with the files, and say what to do about what is found.
+    """Check the catalog against the log and the data files, and say what to do about each problem.
 
-    The exit code is 0 when all is well, else 1.
+    Exits with 0 when no problem is found, and with 1 otherwise.
     """
     from commitlog.ops.maintenance.doctor import checks_of, examine
 
@@ -81,30 +85,37 @@ def _print_results(results: Sequence[CheckResult]) -> None:
 
 @click.command("clean")
 @click.option(
-    "--older-than", default="7d", show_default=True, metavar="AGE", callback=age_ms, help="Such as 90m, 12h, 7d, 2w."
+    "--older-than",
+    default="7d",
+    show_default=True,
+    metavar="AGE",
+    callback=age_ms,
+    help="Remove only files older than this, such as 90m, 12h, 7d or 2w.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed, and why.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
     "--include-foreign",
     is_flag=True,
-    help="Also files that none of our writers made, if a refused proposal named them or their snapshots expired.",
+    help="Also remove files that commitlog's writers did not make, if a refused proposal named them or their "
+    "snapshots have expired.",
 )
 @json_option
 @settings_options
 def clean_command(
     settings: Settings, older_than: int, dry_run: bool, yes: bool, include_foreign: bool, as_json: bool
 ) -> None:
-    """Remove data files that nobody needs: of refused proposals, never proposed, or of expired snapshots.
+    """Remove data files that are no longer needed: of refused proposals, of expired snapshots, or never proposed.
 
-    Only files that commitlog's writers made, and none outside of the data path, none that a snapshot or a waiting proposal
-    names. The age, at least 1h, must be longer than any writer takes from writing a file to proposing it.
+    Removes only files that commitlog's writers made, and no file that is outside the data path or is named by a
+    snapshot or an undecided proposal. The age, at least 1h, must be longer than any writer takes from writing a file
+    to proposing it.
     """
     from commitlog.catalog.connecting import told_plainly
     from commitlog.ops.maintenance.clean import Cleaning
 
     if as_json and not (dry_run or yes):
-        raise click.UsageError("with --json there is nobody to ask: give --dry-run or --yes")
+        raise click.UsageError("with --json nobody can be asked for confirmation: add --dry-run or --yes")
     with told_plainly(settings.database_url), ExitStack() as held:
         with shown_steps() as say:
             cleaning = held.enter_context(
@@ -123,7 +134,7 @@ def clean_command(
         ours = [each for each in found if not each.is_foreign]
         chosen = []
         for files, question in (
-            (ours, "Remove those of our writers?" if foreign else "Remove them?"),
+            (ours, "Remove those made by commitlog's writers?" if foreign else "Remove them?"),
             (foreign, f"Remove the {counted(len(foreign), 'file')} that others made?"),
         ):
             if files and not dry_run and (yes or click.confirm(question)):

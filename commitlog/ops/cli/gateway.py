@@ -18,15 +18,16 @@ _logger = logging.getLogger("commitlog.gateway")
 
 
 @click.command("gateway")
-@click.option("--host", help="Where it listens; 127.0.0.1 unless it is said.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Its port; 5442, or a free one, unless it is said.")
+@click.option("--host", help="Address to listen on. Default: 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on. Default: 5442, or a free one.")
 @click.option("--service", is_flag=True, hidden=True)
 @settings_options
 def gateway_command(settings: Settings, host: str | None, port: int | None, service: bool) -> None:
-    """Let stock DuckDB clients write: run PostgreSQL's protocol before the catalog, until Ctrl-C or SIGTERM.
+    """Let stock DuckDB clients write: serve PostgreSQL's protocol in front of the catalog, until Ctrl-C or SIGTERM.
 
-    What clients read is passed through, under their own login. Their commits become proposals, and are answered by the log.
-    `commitlog up` and `commitlog serve` run it; `commitlog duckdb` prints the line by which a client attaches the lake.
+    Reads are passed through under the client's own login. Commits become proposals, which the log decides.
+    `commitlog up` and `commitlog serve` run the gateway too; `commitlog duckdb` prints the SQL that attaches the
+    lake.
     """
     settings = with_arguments(settings, gateway_host=host, gateway_port=port)
     if service:
@@ -36,8 +37,8 @@ def gateway_command(settings: Settings, host: str | None, port: int | None, serv
     with stopped_by_signal() as stop:
 
         def attach_by(address: str) -> None:
-            click.echo(f"listens at {address}; attach the lake in DuckDB, to read and to write, by")
-            click.echo(f"{attach_statement(through_gateway(settings, address), may_write=True)}\nCtrl-C stops it")
+            click.echo(f"listening on {address}; to attach the lake in DuckDB, for reading and writing, run:")
+            click.echo(f"{attach_statement(through_gateway(settings, address), may_write=True)}\npress Ctrl-C to stop")
 
         run_gateway(settings, stop=stop, on_address=attach_by)
 

@@ -36,13 +36,16 @@ def filter_options(command: F) -> F:
     """Give a command the options that say which outcomes are shown."""
     verdicts = click.Choice([each.value for each in Verdict], case_sensitive=False)
     since_help = (
-        "Decided since then: 2026-03-02T04:05, in UTC unless it says otherwise, or so long ago: 90m, 7d, yesterday."
+        "Only outcomes decided since a time, such as 2026-03-02T04:05 (UTC unless it has an offset), or an age, "
+        "such as 90m, 7d or yesterday."
     )
     for option in (
         click.option("--verdict", type=verdicts, help="Only these."),
         click.option("--since", type=read_moment, metavar="TIME", help=since_help),
-        click.option("--writer", metavar="WRITER", help="Only what this writer has sent."),
-        click.option("--table", metavar="TABLE", help="What changed it, or was refused a change of it."),
+        click.option("--writer", metavar="WRITER", help="Only proposals of this writer."),
+        click.option(
+            "--table", metavar="TABLE", help="Only outcomes that changed this table, or were refused a change to it."
+        ),
     ):
         command = option(command)
     return command
@@ -50,10 +53,12 @@ def filter_options(command: F) -> F:
 
 @click.command("log")
 @click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
-@click.option("--before", "before_seq", type=click.IntRange(0), metavar="SEQ", help="Only outcomes before this one.")
+@click.option("--before", "before_seq", type=click.IntRange(0), metavar="SEQ", help="Only outcomes before this seq.")
 @click.option("--graph", is_flag=True, help="Draw which proposals overtook which.")
 @click.option(
-    "--head-hash", is_flag=True, help="Only the last outcome and its hash, to be noted: `verify --chain --expect`."
+    "--head-hash",
+    is_flag=True,
+    help="Print only the last outcome's seq and hash, to keep for `verify --chain --expect`.",
 )
 @filter_options
 @json_option
@@ -72,13 +77,15 @@ def log_command(
 ) -> None:
     """Show the newest outcomes: who asked for what, when, and what became of it.
 
-    With --graph the snapshots are a line. A lane beside it is a proposal that others overtook: from its base, below, to the
-    snapshot that it made, or to an x where it was refused.
+    With --graph, the snapshots form a line. A lane beside it is a proposal that others overtook: it runs from its
+    base, below, up to the snapshot that it made, or to an x where it was refused.
     """
     if graph and (as_json or table or writer or verdict):
-        raise click.UsageError("--graph draws all outcomes: leave out --json, --table, --writer and --verdict")
+        raise click.UsageError(
+            "--graph draws all outcomes: it cannot be combined with --json, --table, --writer or --verdict"
+        )
     if head_hash and (graph or before_seq is not None or table or writer or since or verdict):
-        raise click.UsageError("--head-hash is of the whole log, and takes no other option than --json")
+        raise click.UsageError("--head-hash is about the whole log: it can be combined only with --json")
     if head_hash:
         _print_head_hash(settings, as_json)
         return
@@ -92,7 +99,7 @@ def log_command(
             print_json(entry_to_json(entry))
     elif not entries:
         click.echo(
-            "nothing like that has been decided"
+            "no outcome matches"
             if table or writer or since or verdict or before_seq is not None
             else "nothing has been decided yet"
         )
@@ -155,9 +162,9 @@ def _writer(entry: HistoryEntry) -> str:
     "after_seq",
     type=click.IntRange(0),
     metavar="SEQ",
-    help="Begin after it (0: at the beginning); else with what comes.",
+    help="Begin after this outcome (0: at the beginning). Default: only new outcomes.",
 )
-@click.option("--no-follow", is_flag=True, help="End where the log ends now.")
+@click.option("--no-follow", is_flag=True, help="Exit at the current end of the log.")
 @filter_options
 @json_option
 @settings_options
@@ -171,9 +178,9 @@ def tail_command(
     verdict: str | None,
     as_json: bool,
 ) -> None:
-    """Follow the outcomes as they are decided, until Ctrl-C."""
+    """Follow outcomes as they are decided, until Ctrl-C."""
     if after_seq is not None and since is not None:
-        raise click.UsageError("--after and --since both say where to begin: give one of them")
+        raise click.UsageError("--after and --since both say where to begin: give only one of them")
     asked = HistoryFilter(writer_id=writer, verdict=None if verdict is None else Verdict(verdict.upper()))
     with CommitLog.connect(settings=settings) as log:
         start = log.last_seq() if after_seq is None else after_seq

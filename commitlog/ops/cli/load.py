@@ -24,26 +24,35 @@ _STDIN = Path("-")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
     "--format", "stdin_format", type=click.Choice(["csv", "tsv", "jsonl"]), default="csv", show_default=True,
-    help="What standard input holds.",
+    help="Format of standard input.",
 )  # fmt: skip
-@click.option("--create", is_flag=True, help="Create the table for the columns of the first file if there is none.")
-@click.option("--partition-by", multiple=True, metavar="KEY", help="Of a created table: a column, or month(day).")
 @click.option(
-    "--key", metavar="TEXT", help="Names this load, such as nightly:2026-03-02: done again it commits nothing."
+    "--create", is_flag=True, help="Create the table, with the columns of the first file, if it does not exist."
 )
-@click.option("--message", metavar="TEXT", help="For the history.")
+@click.option(
+    "--partition-by",
+    multiple=True,
+    metavar="KEY",
+    help="With --create: partition by a column, or by a transform such as month(day).",
+)
+@click.option(
+    "--key",
+    metavar="TEXT",
+    help="Name of this load, such as nightly:2026-03-02. Repeating a load with the same key commits nothing.",
+)
+@click.option("--message", metavar="TEXT", help="Message for the history.")
 @click.option(
     "--null",
     "nulls",
     multiple=True,
     default=[""],
     metavar="TEXT",
-    help="What stands for NULL in CSV, such as NA; several times for several. Default: nothing.",
+    help="Text that means NULL in CSV, such as NA; can be repeated. Default: an empty field.",
 )
-@click.option("--delimiter", metavar="CHAR", help="What separates the columns of CSV; default: a comma, a tab in .tsv.")
+@click.option("--delimiter", metavar="CHAR", help="Character between CSV columns. Default: a comma, or a tab in .tsv.")
 @click.option(
     "--text", "texts", multiple=True, metavar="COLUMN",
-    help="A column whose values are texts, such as codes with leading zeros, where the table is created.",
+    help="With --create: make this column text, such as codes with leading zeros; can be repeated.",
 )  # fmt: skip
 @json_option
 @settings_options
@@ -61,11 +70,13 @@ def load_command(
     texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Append the rows of each FILE (CSV with a header, Parquet, JSON lines) to TABLE, all of them in one commit.
+    """Append the rows of each FILE (CSV with a header, Parquet or JSON lines) to TABLE, all in one commit.
 
-    The FILE - is standard input. It is kept in a temporary file first, for its columns are looked at before its rows.
+    A FILE of - is standard input. It is copied to a temporary file first, as its columns are read before its
+    rows.
 
-    The exit code is 3 when it was refused, 4 when the outcome is unknown; then --key lets it be done again safely.
+    Exits with 3 when the load was refused, and with 4 when its outcome is unknown; with --key it can then be
+    repeated safely.
     """
     from commitlog.client import CommitLog
     from commitlog.client.tables.schemas import columns_from
@@ -73,7 +84,7 @@ def load_command(
     from commitlog.ops.row_files import RowFiles, TextForm
 
     if partition_by and not create:
-        raise InvalidRequestError("--partition-by is for a table that is created: add --create")
+        raise InvalidRequestError("--partition-by applies only to a new table: add --create")
     with (
         _without_stdin(files, stdin_format) as paths,
         CommitLog.connect(settings=settings) as log,
@@ -101,7 +112,7 @@ def load_command(
     elif outcome is None:
         click.echo("no rows: nothing to commit")
     elif outcome.is_repeat:
-        click.echo(f"loaded before, as snapshot {outcome.snapshot_id}: nothing to do")
+        click.echo(f"already loaded, as snapshot {outcome.snapshot_id}: nothing to do")
     else:
         click.echo(f"{counted(rows.row_count, 'row')} into {table}: snapshot {outcome.snapshot_id}")
         if definition is None:
@@ -112,7 +123,7 @@ def load_command(
 def _delimiter(given: str | None) -> str | None:
     found = {"\\t": "\t", "tab": "\t"}.get(given, given) if given is not None else None
     if found is not None and not (len(found) == 1 and found.isascii()):
-        raise InvalidRequestError(f"--delimiter is one character of ASCII, such as ';' or tab, not {given!r}")
+        raise InvalidRequestError(f"--delimiter must be one ASCII character, such as ';' or a tab, not {given!r}")
     return found
 
 
@@ -120,7 +131,7 @@ def _delimiter(given: str | None) -> str | None:
 def _without_stdin(files: tuple[Path, ...], stdin_format: str) -> Iterator[tuple[Path, ...]]:
     """The files; a temporary one in the place of standard input."""
     if files.count(_STDIN) > 1:
-        raise InvalidRequestError("standard input (-) can be read once only")
+        raise InvalidRequestError("standard input (-) can be given only once")
     if _STDIN not in files:
         yield files
         return

@@ -31,5 +31,5 @@ _PAGES: Mapping[str, Callable[[], str]] = {
 @click.command("manual")
 @click.argument("page", type=click.Choice(list(_PAGES)), default="conflicts")
 def manual_command(page: str) -> None:
-    """Print a page of the manual: what conflicts with what, what is INVALID, errors, records, commands, metrics."""
+    """Print a page of the manual: conflicts, INVALID codes, errors, records, commands or metrics."""
     click.echo(_PAGES[page](), nl=False)

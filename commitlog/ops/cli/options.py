@@ -34,10 +34,10 @@ COLOURS = {"COMMITTED": "green", "REJECTED": "red", "DUPLICATE": "yellow"}
 F = TypeVar("F", bound=Callable[..., Any])
 _SETTINGS = {
     "log": "Name of the log.",
-    "bootstrap_servers": "Kafka's addresses, host:port, comma separated.",
-    "database_url": "The catalog: postgresql://user:password@host:port/database.",
+    "bootstrap_servers": "Kafka's addresses: host:port, separated by commas.",
+    "database_url": "URL of the catalog: postgresql://user:password@host:port/database.",
     "data_path": "Where the lake's data files are.",
-    "home": "Directory of the embedded runtime and of this machine's state.",
+    "home": "Directory for the embedded servers and this machine's state.",
 }
 
 
@@ -55,7 +55,9 @@ def settings_options(command: F) -> F:
     for name, text in reversed(_SETTINGS.items()):
         made = click.option(f"--{name.replace('_', '-')}", f"setting_{name}", metavar="TEXT", help=text)(made)
     path = click.Path(path_type=Path)
-    return click.option("--config", "config_file", type=path, help="Instead of commitlog.toml.")(made)  # type: ignore[no-any-return]
+    return click.option("--config", "config_file", type=path, help="Read settings from this file, not commitlog.toml.")(
+        made
+    )  # type: ignore[no-any-return]
 
 
 def with_arguments(settings: Settings, **given: str | int | None) -> Settings:
@@ -92,11 +94,11 @@ def not_empty(_: click.Context, __: click.Parameter, given: Any) -> Any:
         click.BadParameter: it is empty.
     """
     if any(not each.strip() for each in ([given] if isinstance(given, str) else given or ())):
-        raise click.BadParameter("it is empty; is a variable of the shell not set?")
+        raise click.BadParameter("the value is empty; is a shell variable unset?")
     return given
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 
 
 @contextmanager

@@ -39,13 +39,13 @@ def _print_example(context: click.Context, _: click.Parameter, kind: str | None)
     if kind is None:
         return
     click.echo(json.dumps(example_of(ChangeKind(kind))))
-    click.echo("an example: put names, ids and files of yours into it, then: commitlog submit FILE", err=True)
+    click.echo("an example: replace names, ids and files with your own, then run: commitlog submit FILE", err=True)
     context.exit()
 
 
 def _as_ms(_: click.Context, __: click.Parameter, seconds: float | None) -> int | None:
     if seconds is not None and not 0 <= seconds <= TIMEOUT_S_MAX:
-        raise click.BadParameter(f"{seconds} are no seconds to wait: give 0 to {TIMEOUT_S_MAX:,.0f}")
+        raise click.BadParameter(f"{seconds} is not a valid timeout: give seconds from 0 to {TIMEOUT_S_MAX:,.0f}")
     return None if seconds is None else int(seconds * 1000)
 
 
@@ -59,17 +59,17 @@ def _as_ms(_: click.Context, __: click.Parameter, seconds: float | None) -> int 
     expose_value=False,
     is_eager=True,
     metavar="KIND",
-    help=f"Print a proposal of a kind of change to begin with, and end: {', '.join(example_kinds())}.",
+    help=f"Print an example proposal for a kind of change, and exit: {', '.join(example_kinds())}.",
 )
 @json_option
 @settings_options
 def submit_command(settings: Settings, file: BinaryIO, timeout_ms: int | None, as_json: bool) -> None:
-    """Send the proposals in FILE (JSON, one a line; - is standard input) and print their outcomes, in order.
+    """Send the proposals in FILE (JSON, one per line; - is standard input) and print their outcomes, in order.
 
-    A line without proposal_id is given one: sent again, it is another proposal. A line without base_snapshot_id is sent
-    when those before it are answered, and its base is the newest snapshot.
+    A line without proposal_id is given a new one, so sending it again makes another proposal. A line without
+    base_snapshot_id is sent once all lines before it are answered, and is based on the newest snapshot.
 
-    The exit code is 3 when one was refused, 4 when the outcome of one is unknown.
+    Exits with 3 when a proposal was refused, and with 4 when the outcome of one is unknown.
     """
     worst = 0
     proposals = ProposalLines(file)
@@ -133,7 +133,7 @@ def _line(plain: dict[str, Any]) -> str:
 def outcome_command(settings: Settings, proposal_id: bytes, as_json: bool) -> None:
     """Show what became of a proposal: DECIDED, UNDECIDED (still queued) or NEVER_SEEN.
 
-    The exit code is 0 when it is committed, 3 when refused, 4 when it is not decided or was never seen.
+    Exits with 0 when it was committed, 3 when it was refused, and 4 when it is not decided yet or was never seen.
     """
     with CommitLog.connect(settings=settings) as log:
         status = log.outcome(proposal_id)
@@ -151,12 +151,14 @@ def outcome_command(settings: Settings, proposal_id: bytes, as_json: bool) -> No
 @json_option
 @settings_options
 def explain_command(settings: Settings, asked: bytes | int, as_json: bool) -> None:
-    """Tell the story of a proposal, by its id or its seq: what it asked for, what it met, and the ways out, cheapest first.
+    """Explain a proposal, given its id or seq: what it asked for, what it conflicted with, and the ways out,
+    cheapest first.
 
-    After a refusal for a conflict the log is replayed up to it, and the proposal decided again under variations - a newer
-    base, narrower reads, a finer granularity, another policy or isolation - to say which would have let it through.
+    If it was refused for a conflict, the log is replayed up to it and the proposal is decided again under
+    variations - a newer base, narrower reads, a finer granularity, another policy or isolation - to find which of
+    them would have let it commit.
 
-    The exit code is 4 when it is not decided or was never seen.
+    Exits with 4 when it is not decided yet or was never seen.
     """
     with CommitLog.connect(settings=settings) as log:
         told = _of_seq(log, asked) if isinstance(asked, int) else log.explanation(asked)
@@ -190,7 +192,7 @@ def _of_seq(log: CommitLog, seq: int) -> Explanation:
             raise
         return log.explanation(entry.proposal_id)
     if found is None:
-        raise InvalidRequestError(f"there is no outcome {seq}: the log ends at {log.last_seq()}")
+        raise InvalidRequestError(f"there is no outcome {seq}: the log ends with outcome {log.last_seq()}")
     if found.proposal_id is None:
         # Of bytes that could not be read there is the outcome alone.
         return Explanation(ProposalStatus(b"", OutcomeState.DECIDED, found))

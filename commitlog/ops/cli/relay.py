@@ -13,14 +13,15 @@ from commitlog.relay.relay import run_relay
 
 
 @click.command("relay")
-@click.option("--registry", metavar="URL", help="The schema registry; else the setting registry_url.")
+@click.option("--registry", metavar="URL", help="URL of the schema registry. Default: the setting registry_url.")
 @settings_options
 def relay_command(settings: Settings, registry: str | None) -> None:
-    """Let programs that use a schema registry propose and read, in Confluent's wire format, until Ctrl-C or SIGTERM.
+    """Run a relay, through which programs that use a schema registry propose and read in Confluent's wire format,
+    until Ctrl-C or SIGTERM.
 
-    Proposals are taken from LOG.proposals.confluent; receipts come to LOG.receipts.confluent, outcomes to
-    LOG.results.confluent. What is no proposal is kept in LOG.dead-letters.confluent, with the reason. Several relays share the
-    work. `commitlog up` and `commitlog serve` run one where registry_url is set.
+    Proposals are read from LOG.proposals.confluent; receipts are written to LOG.receipts.confluent, outcomes to
+    LOG.results.confluent. What is not a proposal is kept in LOG.dead-letters.confluent, with the reason. Several
+    relays share the work. `commitlog up` and `commitlog serve` run one if registry_url is set.
     """
     settings = with_arguments(settings, registry_url=registry)
     log_as_json("relay")

@@ -109,7 +109,11 @@ def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> s
 
 @click.command("replay")
 @click.argument("files", nargs=-1, type=click.File("rb"), metavar="FILE...")
-@click.option("--from-log", metavar="NAME", help="Decide a log's own history again, each proposal as it stood then.")
+@click.option(
+    "--from-log",
+    metavar="NAME",
+    help="Decide the history of a log in Kafka again, each proposal against the state that it met.",
+)
 @click.option(
     "--isolation",
     type=click.Choice(list(m.Isolation), case_sensitive=False),
@@ -118,13 +122,13 @@ def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> s
 @click.option(
     "--granularity",
     type=click.Choice(list(m.Granularity), case_sensitive=False),
-    help="Tell deletes and compactions of every table apart this finely.",
+    help="Use this conflict granularity for every table.",
 )
 @click.option(
     "--on-conflict",
     callback=_check_policy,
     metavar="POLICY",
-    help="For rows of every keyed table: ABORT, LAST_UPDATE_WINS, KEEP_EXISTING or handler:NAME.",
+    help="Use this policy for the rows of every keyed table: ABORT, LAST_UPDATE_WINS, KEEP_EXISTING or handler:NAME.",
 )
 @click.option("--json", "_as_json", is_flag=True, help="Outcomes are always printed as JSON; accepted everywhere.")
 def replay_command(
@@ -135,11 +139,11 @@ def replay_command(
     on_conflict: str | None,
     _as_json: bool,
 ) -> None:
-    """Decide proposals from FILE (JSON, one a line; - is standard input) on an empty log, without Kafka.
+    """Decide proposals from FILE (JSON, one per line; - is standard input) on an empty log, without Kafka.
 
-    Prints one outcome for each line that is not blank, in order. The clock is each proposal's own: created_at_ms or
-    the time in its id. With --from-log, or with an option that overrides what history used, a comparison follows on
-    standard error: what was refused and would have passed, and the other way round.
+    Prints one outcome for each line that is not blank, in order. The time is each proposal's own: created_at_ms
+    or the time in its id. With --from-log, or with an option that overrides what the history used, a comparison
+    follows on standard error: what was refused and would have committed, and the other way round.
     """
     others = OtherRules(
         m.Isolation(isolation) if isolation else None,

@@ -25,35 +25,33 @@ range_option = click.option(
     "range_snapshots",
     type=click.IntRange(1),
     metavar="N",
-    help=f"Snapshots in a file; an archive keeps the number it began with. [default: {RANGE_SNAPSHOTS}]",
+    help=f"Snapshots per file; an archive keeps the number it began with. [default: {RANGE_SNAPSHOTS}]",
 )
 
 
 @click.command("archive")
-@click.option("--to", required=True, callback=not_empty, metavar="DIR", help="A folder, or an object store's URL.")
+@click.option("--to", required=True, callback=not_empty, metavar="DIR", help="Folder or object store URL to write to.")
 @range_option
-@click.option(
-    "--trim", "trims", is_flag=True, help="Then delete from Kafka what is archived and needed by nobody known."
-)
+@click.option("--trim", "trims", is_flag=True, help="Then delete from Kafka what is archived and no longer needed.")
 @click.option(
     "--keep",
     callback=_age_ms,
     metavar="AGE",
-    help=f"With --trim: younger outcomes stay, such as 12h, 30d. [default: {KEEP}]",
+    help=f"With --trim: keep outcomes younger than this, such as 12h or 30d. [default: {KEEP}]",
 )
 @json_option
 @settings_options
 def archive_command(
     settings: Settings, to: str, range_snapshots: int | None, trims: bool, keep: int | None, as_json: bool
 ) -> None:
-    """Write the log's closed ranges as Parquet files. Started again, it goes on where it was.
+    """Archive the log's closed ranges as Parquet files. Run again, it continues where it stopped.
 
-    With --trim the results begin from then on with the end of an archived range: at most where the catalog, the newest
-    checkpoint here, every group of subscribers and the relay are, and only after the archive was read back and its chain of
-    hashes compared with the topic. See docs/retention.md.
+    With --trim, archived outcomes are then deleted from Kafka: only whole ranges that the catalog, the newest
+    checkpoint here, every group of subscribers and the relay have passed, and only after the archive was read back
+    and its chain of hashes compared with the topic. See docs/retention.md.
     """
     if keep is not None and not trims:
-        raise click.UsageError("--keep goes with --trim")
+        raise click.UsageError("--keep needs --trim")
 
     def told(made: ArchivedRange) -> None:
         if as_json:
@@ -70,7 +68,9 @@ def archive_command(
             on_progress=lambda done, total: show("archiving", done, total),
         )
     if not made and not as_json:
-        click.echo(f"nothing to add: the next range of {range_snapshots or range_of(to):,} snapshots is not closed yet")
+        click.echo(
+            f"nothing to archive: the next range of {range_snapshots or range_of(to):,} snapshots is not closed yet"
+        )
     if trims:
         _trim(settings, to, read_age_ms(KEEP) if keep is None else keep, as_json)
 
@@ -86,8 +86,8 @@ def _trim(settings: Settings, to: str, keep_ms: int, as_json: bool) -> None:
         print_json({"first_seq": done.seq, "trimmed": done.outcomes, "held_by": done.held_by._asdict()})
     else:
         click.echo(
-            f"{counted(done.outcomes, 'outcome')} deleted from Kafka, whose results begin with outcome {done.seq:,}; "
-            f"the next ones wait for {done.held_by.who}, at outcome {done.held_by.seq:,}"
+            f"{counted(done.outcomes, 'outcome')} deleted from Kafka, whose results now begin with outcome "
+            f"{done.seq:,}; the next limit is {done.held_by.who}, at outcome {done.held_by.seq:,}"
         )
 
 
@@ -97,15 +97,16 @@ def _trim(settings: Settings, to: str, keep_ms: int, as_json: bool) -> None:
     required=True,
     callback=not_empty,
     metavar="DIR",
-    help="A folder, or an object store's URL; that of the archive.",
+    help="Folder or object store URL to write to; that of the archive.",
 )
 @range_option
 @json_option
 @settings_options
 def backup_command(settings: Settings, to: str, range_snapshots: int | None, as_json: bool) -> None:
-    """Write all that the log holds up to now: its archive, and what comes after the last closed range.
+    """Back up the whole log as it is now: its archive, and what comes after the last closed range.
 
-    The catalog is made anew from it, so it needs no backup. The data files are not copied. See docs/retention.md.
+    The catalog needs no backup, as it can be rebuilt from the log. The data files are not copied. See
+    docs/retention.md.
     """
     from commitlog.client.outcomes.archive import back_up
     from commitlog.ops.maintenance.verify_chain import noted
@@ -120,14 +121,20 @@ def backup_command(settings: Settings, to: str, range_snapshots: int | None, as_
 
 @click.command("restore")
 @click.option(
-    "--from", "source", required=True, callback=not_empty, metavar="DIR", help="What `commitlog backup` has written."
+    "--from",
+    "source",
+    required=True,
+    callback=not_empty,
+    metavar="DIR",
+    help="Folder or URL that `commitlog backup` wrote to.",
 )
 @json_option
 @settings_options
 def restore_command(settings: Settings, source: str, as_json: bool) -> None:
-    """Make a log again, in a broker that has nothing of it, from a backup: the same outcomes at the same offsets.
+    """Restore a log from a backup, into a broker that has none of its topics: the same outcomes at the same offsets.
 
-    Nothing of the service may run meanwhile. Then `commitlog serve` goes on, and makes the catalog in an empty database.
+    No process of the service may run meanwhile. Afterwards start `commitlog serve`, which builds the catalog in
+    an empty database.
     """
     from commitlog.ops.maintenance.restoring import restore
 
@@ -138,7 +145,7 @@ def restore_command(settings: Settings, source: str, as_json: bool) -> None:
     else:
         click.echo(f"restored up to outcome {done.seq:,}, snapshot {done.head_snapshot_id:,}")
         click.echo(
-            "Before it serves: groups of subscribers have no position here, and begin with after_seq, "
-            f"of {done.seq} or less, or at the log's beginning. Subscribers and streams that are ahead of it "
-            "begin anew: docs/retention.md"
+            "Before you start the service: groups of subscribers have no position in this broker, and begin after "
+            f"their after_seq ({done.seq} or less), or at the log's beginning. Subscribers and streams that had "
+            "read further must begin anew: see docs/retention.md"
         )

@@ -13,8 +13,8 @@ from commitlog.ops.service.supervisor import COMMITLOG
 
 
 @click.command("up")
-@click.option("--detach", "-d", is_flag=True, help="Return as soon as all is started, and leave it running.")
-@click.option("--servers-only", is_flag=True, help="Only Kafka and PostgreSQL: a backup is restored into them.")
+@click.option("--detach", "-d", is_flag=True, help="Run in the background: return once everything is ready.")
+@click.option("--servers-only", is_flag=True, help="Start only Kafka and PostgreSQL, as `commitlog restore` needs.")
 @json_option
 @settings_options
 def up_command(settings: Settings, detach: bool, servers_only: bool, as_json: bool) -> None:
@@ -34,7 +34,7 @@ def up_command(settings: Settings, detach: bool, servers_only: bool, as_json: bo
 @json_option
 @settings_options
 def down_command(settings: Settings, as_json: bool) -> None:
-    """Stop what runs here, or what a killed run left."""
+    """Stop what runs here, including servers that a killed run left behind."""
     found = down(settings, say=lambda line: click.echo(line, err=as_json))
     if as_json:
         print_json({"stopped": found})
@@ -46,7 +46,7 @@ def down_command(settings: Settings, as_json: bool) -> None:
 def status_command(settings: Settings, as_json: bool) -> None:
     """Show what runs here, how far the log is decided, and how far behind readers are.
 
-    The exit code is 0 when the log is well, else 1: fit for a health check.
+    Exits with 0 when the log is healthy and with 1 otherwise, so it can serve as a health check.
     """
     from commitlog.ops.service.health import LogHealth, log_health
 

@@ -19,15 +19,17 @@ NICE_OF_READERS = 5
 
 
 @click.command("init")
-@click.option("--adopt", "source", metavar="SOURCE", help="Take over a DuckLake: a PostgreSQL URL, or a catalog file.")
-@click.option("--dry-run", is_flag=True, help="With --adopt: only tell what would be taken over.")
+@click.option(
+    "--adopt", "source", metavar="SOURCE", help="Take over an existing DuckLake: a PostgreSQL URL or a catalog file."
+)
+@click.option("--dry-run", is_flag=True, help="With --adopt: only show what would be taken over.")
 @json_option
 @settings_options
 def init_command(settings: Settings, source: str | None, dry_run: bool, as_json: bool) -> None:
-    """Create the log's topics, its first record and its catalog; nothing changes where they are there.
+    """Create the log's topics, its first record and its catalog. What exists already stays as it is.
 
-    With --adopt the history of a lake that the stock DuckLake client made becomes the log's first outcomes. Its data files
-    stay where they are and are not changed; stop writing to it before.
+    With --adopt, the history of a lake made by the stock DuckLake client becomes the log's first outcomes. The
+    lake's data files stay where they are, unchanged. Stop all writers to that lake first.
     """
     from commitlog.domain.model.ids import format_id
     from commitlog.domain.model.json_values import to_json
@@ -36,7 +38,7 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
     from commitlog.ops.service.serve import prepare
 
     if dry_run and source is None:
-        raise click.UsageError("--dry-run goes with --adopt")
+        raise click.UsageError("--dry-run needs --adopt")
     if source is not None:
         settings = _adopted(settings, source, dry_run, as_json)
         if dry_run:
@@ -81,17 +83,17 @@ def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> S
 
 
 @click.command("serve")
-@click.option(
-    "--standby", is_flag=True, help="Another machine serves: wait until it does not any more, then take over."
-)
+@click.option("--standby", is_flag=True, help="Wait while another machine serves, and take over when it stops.")
 @settings_options
 def serve_command(settings: Settings, standby: bool) -> None:
-    """Run sequencer, projector, checkpointer, gateway and web page, and start again what ends, until Ctrl-C or SIGTERM.
+    """Run the sequencer, projector, checkpointer, gateway and web page, restarting any that ends, until Ctrl-C or
+    SIGTERM.
 
-    Where registry_url is set it runs a relay too, and a link for each profile of links_from.
+    If registry_url is set, a relay runs too, as does a link for each profile in links_from.
 
-    A log that is not there is created. Logs are JSON on standard error. Without --standby the sequencer takes the place of one
-    that serves elsewhere as soon as it has loaded the log; the projector waits for its turn either way.
+    Creates the log if it does not exist. Logs go to standard error as JSON. Without --standby, the sequencer
+    takes over from one that runs elsewhere as soon as it has loaded the log; the projector waits for its turn either
+    way.
     """
     from commitlog.ops.service.serve import serve
 
@@ -100,17 +102,19 @@ def serve_command(settings: Settings, standby: bool) -> None:
 
 
 @click.command("sequencer")
-@click.option("--standby", is_flag=True, help="Wait until the active sequencer is not heard any more, then take over.")
 @click.option(
-    "--handover", is_flag=True, help="Take the active one's place as soon as all is loaded, as without an option."
+    "--standby", is_flag=True, help="Wait while another sequencer is active, and take over when its heartbeats stop."
+)
+@click.option(
+    "--handover", is_flag=True, help="Take over from the active sequencer as soon as the log is loaded (the default)."
 )
 @settings_options
 def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None:
-    """Decide proposals. A second sequencer takes the first one's place as soon as it has loaded the log, which no writer
-    notices; unless it stands by.
+    """Run a sequencer, which decides proposals. If another one is active, this one takes over as soon as it has
+    loaded the log, unnoticed by writers; with --standby it waits instead.
 
-    The exit code is 75 when another one has taken over: start it again with --standby. On SIGTERM it tells what it has
-    decided, and a standby takes over at once.
+    Exits with 75 when another sequencer has taken over: start it again with --standby. On SIGTERM it sends the
+    remaining receipts, and a standby takes over at once.
     """
     from commitlog.log.garbage import OwnGarbage
     from commitlog.log.sequencer import run_sequencer
@@ -118,7 +122,10 @@ def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None
     from commitlog.ops.service.watched import WatchedSequencer, told_about
 
     if standby and handover:
-        raise click.UsageError("--standby waits for the active sequencer to end, --handover takes its place: give one")
+        raise click.UsageError(
+            "--standby and --handover exclude each other: one waits for the active sequencer to "
+            "stop, the other takes over from it"
+        )
     log_as_json("sequencer")
     watched = WatchedSequencer(settings)
     with (
@@ -146,7 +153,7 @@ def sequencer_command(settings: Settings, standby: bool, handover: bool) -> None
 @click.command("projector")
 @settings_options
 def projector_command(settings: Settings) -> None:
-    """Write the decided outcomes into the catalog."""
+    """Run a projector, which writes decided outcomes into the catalog."""
     from commitlog.catalog.projector import Projector
     from commitlog.log.codec import decode_statistics
     from commitlog.ops.service.traces import traced
@@ -171,13 +178,15 @@ def projector_command(settings: Settings) -> None:
 
 
 @click.command("checkpointer")
-@click.option("--once", is_flag=True, help="Write one checkpoint of the log as it is now, and end.")
+@click.option("--once", is_flag=True, help="Write one checkpoint of the log as it is now, and exit.")
 @click.option(
-    "--from-archive", is_flag=True, help="Write the one that a start needs after results were trimmed, and end."
+    "--from-archive",
+    is_flag=True,
+    help="Write the checkpoint that a sequencer needs to start once results have been trimmed, and exit.",
 )
 @settings_options
 def checkpointer_command(settings: Settings, once: bool, from_archive: bool) -> None:
-    """Save the sequencer's state from time to time, and trim the proposals that have been decided."""
+    """Run a checkpointer, which regularly saves the sequencer's state and trims decided proposals from Kafka."""
     if from_archive:
         from commitlog.ops.maintenance.trimming import checkpoint_from_archive
 

@@ -11,18 +11,28 @@ from commitlog.errors import ConfigurationError
 
 @click.command("simulate")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first seed.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many, one after another.")
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=1_000, show_default=True, help="Turns taken before all is well."
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many seeds to run, one after another.",
 )
-@click.option("--story", is_flag=True, help="Print what happens, a line each.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=1_000,
+    show_default=True,
+    help="Steps with faults, before everything is left to recover.",
+)
+@click.option("--story", is_flag=True, help="Print what happens, one event per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def simulate_command(seed: int, seeds: int, steps: int, *, story: bool, as_json: bool) -> None:
     """Run the real sequencers, writers, checkpointer and readers of a log in memory.
 
-    Nothing is started and nothing is read: Kafka, the catalog, the machines and their clocks are simulated, and crashes,
-    pauses, outages, lost, late and repeated messages come by the seed. The same seed gives the same run. Exits with 1 when a
-    promise is broken, and prints how, shortened.
+    Nothing is started and nothing is read: Kafka, the catalog, the machines and their clocks are simulated, with
+    crashes, pauses, outages, and lost, late and repeated messages chosen by the seed. The same seed gives the same
+    run. When a promise is broken, prints a shortened run that breaks it and exits with 1.
     """
     try:
         from commitlog.simulation import running

@@ -24,14 +24,17 @@ TOLD_EVERY_S = 5.0
 @click.command("node")
 @click.argument("name", required=False)
 @click.option(
-    "--priority", type=click.IntRange(0, PRIORITY_MAX), help="Of versions that conflict the smaller one's stands."
+    "--priority",
+    type=click.IntRange(0, PRIORITY_MAX),
+    help="When row versions conflict, the node with the smaller one wins.",
 )
 @json_option
 @settings_options
 def node_command(settings: Settings, name: str | None, priority: int | None, as_json: bool) -> None:
-    """Make the log a node among several sites, once and for ever, or show what it is and how far it has taken over others."""
+    """Make the log a node among several sites, permanently; or, without NAME, show its node and how far it has taken
+    over others."""
     if priority is not None and name is None:
-        raise InvalidRequestError("--priority goes with the node's NAME")
+        raise InvalidRequestError("--priority needs the node's NAME")
     with reading_log(settings) as log:
         if name is not None:
             with log.transaction(message=f"node {name}") as tx:
@@ -41,36 +44,44 @@ def node_command(settings: Settings, name: str | None, priority: int | None, as_
         digest = [known.fields() for _, known in sorted(others.items())]
         print_json({"node": node and node.name, "priority": node and node.priority, "digest": digest})
     elif node is None:
-        click.echo("this log is no node: `commitlog node NAME --priority N` makes it one, for ever")
+        click.echo("this log is not a node; `commitlog node NAME --priority N` makes it one, permanently")
     else:
         click.echo(f"node {node.name}, priority {node.priority}")
         for _, known in sorted(others.items()):
-            click.echo(f"has all of {known.node} (priority {known.priority}) before its snapshot {known.tick}")
+            click.echo(f"has everything of {known.node} (priority {known.priority}) before its snapshot {known.tick}")
 
 
 @click.command("replicate", cls=ReplicateGroup)
-@click.option("--from", "source", required=True, callback=not_empty, metavar="PROFILE", help="The log that is read.")
+@click.option(
+    "--from", "source", required=True, callback=not_empty, metavar="PROFILE", help="Profile of the log to read from."
+)
 @click.option(
     "--to",
     "target",
     callback=not_empty,
     metavar="PROFILE",
-    help="The log that its changes are brought to; else that of the settings.",
+    help="Profile of the log to bring its commits to. Default: the log of the settings.",
 )
 @click.option(
-    "--join", is_flag=True, help="First tell a site with an empty log what there is now, not how it came about."
+    "--join", is_flag=True, help="First bring a site with an empty log what there is now, without its history."
 )
-@click.option("--once", is_flag=True, help="End when everything is brought.")
-@click.option("--service", is_flag=True, help="As `serve` runs it: wait for what is away, tell measures, log as JSON.")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Instead of commitlog.toml.")
+@click.option("--once", is_flag=True, help="Exit once everything has been brought.")
+@click.option(
+    "--service", is_flag=True, help="Run as `serve` does: wait for servers that do not answer, serve metrics, log JSON."
+)
+@click.option(
+    "--config", "config_file", type=click.Path(path_type=Path), help="Read settings from this file, not commitlog.toml."
+)
 @json_option
 def replicate_command(
     source: str, target: str | None, join: bool, once: bool, service: bool, config_file: Path | None, as_json: bool
 ) -> None:
-    """Bring what one log commits to another: the link from one site to the other; a second one brings the way back.
+    """Replicate one log's commits to another: a link from one site to the other. A second link replicates the way
+    back.
 
-    Each log is a profile of commitlog.toml, [profile.PROFILE]. Both are nodes: `commitlog node`. A link that is begun again
-    goes on where it was, and one that still runs ends. `serve` runs links by itself: the setting `links_from`.
+    Each log is a profile in commitlog.toml, [profile.PROFILE], and has to be a node (see `commitlog node`). A
+    link that is started again continues where it stopped; an older one that still runs ends. `serve` runs the links
+    of the setting `links_from` by itself.
     """
     to_settings = Settings.load(config_file=config_file, profile=target)
     from_settings = (
@@ -83,7 +94,7 @@ def replicate_command(
         if join:
             joined = Join(read, written).run(told=lambda at: click.echo(f"told {counted(at.told, 'row')}", err=True))
             click.echo(
-                f"{joined.target} has joined: what {joined.source} held at snapshot {joined.snapshot_id}", err=True
+                f"{joined.target} has joined, with what {joined.source} held at snapshot {joined.snapshot_id}", err=True
             )
         teller = _Teller(as_json=as_json)
         link = Link(read, written)

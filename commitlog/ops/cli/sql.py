@@ -24,26 +24,26 @@ from commitlog.ops.cli.options import cell_text, current_catalog, json_option, p
 _OF_ITS_OWN = re.compile(r"\n\s*Did you mean \"pg_.*", re.DOTALL)
 _SPECIAL = re.compile(r"[\",\r\n]")
 _SHOWN_MAX = 10
-_WRITES = " A DuckDB client writes by the line that `commitlog duckdb` prints."
+_WRITES = " To write, attach the lake with what `commitlog duckdb` prints."
 
 
 @click.command("sql")
 @click.argument("query")
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with the names of the columns in its first line.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with the column names in the first line.")
 @click.option(
     "--at",
     type=read_snapshot,
     metavar="SNAPSHOT",
-    help="As of this snapshot, or the newest of a moment: 7d, 2026-03-02.",
+    help="Query the lake as of a snapshot id, or of a time, such as 7d or 2026-03-02.",
 )
 @settings_options
 def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at: int | datetime | None) -> None:
-    """Run QUERY with the stock DuckDB client, which sees all that was committed before; it can only read."""
+    """Run QUERY with the stock DuckDB client. It sees everything committed before, and can only read."""
     from commitlog.client.reading.duckdb_client import open_lake
 
     if as_json and as_csv:
-        raise click.UsageError("--json and --csv are two forms of the same answer: give one of them")
+        raise click.UsageError("--json and --csv exclude each other: give only one of them")
     checked_text("QUERY", query)
     with current_catalog(settings) as catalog:
         snapshot_id = newest_at(catalog, "--at", at) if isinstance(at, datetime) else at
@@ -61,7 +61,7 @@ def sql_command(settings: Settings, query: str, as_json: bool, as_csv: bool, at:
                     f"DuckDB says: {error}{_WRITES if 'read-only mode' in str(error) else ''}"
                 ) from None
     if answer is None:
-        raise click.UsageError("QUERY has no statement in it: give one, such as 'SELECT 1'")
+        raise click.UsageError("QUERY contains no statement: give one, such as 'SELECT 1'")
     columns, rows = answer
     if as_json:
         names = _told_apart(columns)
@@ -113,15 +113,16 @@ def _not_there(said: str, catalog: Catalog, snapshot_id: int | None) -> str:
 
 
 @click.command("duckdb")
-@click.option("--read-only", is_flag=True, help="Only to read, whether the gateway runs or not.")
+@click.option("--read-only", is_flag=True, help="Attach for reading only, even if the gateway runs.")
 @json_option
 @settings_options
 def duckdb_command(settings: Settings, read_only: bool, as_json: bool) -> None:
-    """Print the line by which any DuckDB client attaches the lake: duckdb -cmd "$(commitlog duckdb)".
+    """Print the SQL that attaches the lake in any DuckDB client: duckdb -cmd "$(commitlog duckdb)".
 
-    Where the gateway runs on this machine, the client may write; else, and with --read-only, it only reads. The line has no
-    password in it. What `commitlog up` runs has logins for both, whose passwords are in files that the line names; elsewhere
-    COMMITLOG_WRITER_URL and COMMITLOG_READER_URL say which logins they are, and PGPASSWORD or a ~/.pgpass the password.
+    If the gateway runs on this machine, the client can write; otherwise, and with --read-only, it can only read.
+    The SQL contains no password. Where `commitlog up` runs, it names files that hold the passwords of a reader's and
+    a writer's login; elsewhere COMMITLOG_WRITER_URL and COMMITLOG_READER_URL name the logins, and PGPASSWORD or
+    ~/.pgpass holds the password.
     """
     from commitlog.catalog.connecting import catalog_url
     from commitlog.client.reading.duckdb_client import attach_statement
@@ -132,7 +133,9 @@ def duckdb_command(settings: Settings, read_only: bool, as_json: bool) -> None:
         statement = attach_statement(settings.reader_url or catalog_url(settings))
         if not read_only:
             click.echo(
-                "no gateway runs on this machine, so this line only reads: `commitlog gateway` runs one", err=True
+                "no gateway runs on this machine, so this attaches the lake for reading only; `commitlog gateway` "
+                "runs one",
+                err=True,
             )
     else:
         statement = attach_statement(through_gateway(settings, gateway), may_write=True)
@@ -142,7 +145,7 @@ def duckdb_command(settings: Settings, read_only: bool, as_json: bool) -> None:
         click.echo(statement)
     if settings.reader_url is None:
         click.echo(
-            "readers have no login of their own here: this is the catalog's. Make one that is a member of commitlog_reader, "
-            "and name it in COMMITLOG_READER_URL",
+            "there is no login for readers here, so this uses the catalog's own. Create one that is a member of "
+            "commitlog_reader, and name it in COMMITLOG_READER_URL",
             err=True,
         )

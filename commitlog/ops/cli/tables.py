@@ -14,11 +14,16 @@ from commitlog.ops.cli.options import json_option, print_json, print_table, read
 
 
 @click.command("tables")
-@click.option("--at", type=read_snapshot, metavar="SNAPSHOT", help="At this snapshot, or the newest of a moment: 7d.")
+@click.option(
+    "--at",
+    type=read_snapshot,
+    metavar="SNAPSHOT",
+    help="List the tables as of a snapshot id, or of a time, such as 7d.",
+)
 @json_option
 @settings_options
 def tables_command(settings: Settings, at: int | datetime | None, as_json: bool) -> None:
-    """List the tables: their columns, and in how many files their rows are."""
+    """List the tables, with their columns and number of data files."""
     with reading_log(settings) as log:
         snapshot_id = snapshot_of(log, at, what="--at")
         contents = log.contents()

@@ -14,11 +14,15 @@ from commitlog.ops.cli.options import json_option, print_json, print_table, sett
 WRONGS_SHOWN = 50
 
 
-@click.command("torture", short_help="Hurt a whole service, and look what is lost.")
+@click.command("torture", short_help="Inject faults into a whole service, and check that nothing is lost.")
 @click.option("--faults", "-n", type=click.IntRange(1), default=50, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="By which the faults are chosen.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed that chooses the faults.")
 @click.option(
-    "--for", "seconds", type=click.FloatRange(1), metavar="SECONDS", help="After which no other fault begins."
+    "--for",
+    "seconds",
+    type=click.FloatRange(1),
+    metavar="SECONDS",
+    help="Begin no more faults after this many seconds.",
 )
 @click.option(
     "--pause",
@@ -26,13 +30,13 @@ WRONGS_SHOWN = 50
     type=click.FloatRange(0.2, 30),
     default=30.0,
     show_default=True,
-    help="The longest one, s.",
+    help="Longest pause, in seconds.",
 )
 @click.option(
     "--mostly",
     metavar="FAULT",
     multiple=True,
-    help="Every other fault is of this kind.",
+    help="Make every other fault one of this kind; can be repeated.",
 )
 @json_option
 @settings_options
@@ -45,11 +49,11 @@ def torture_command(
     mostly: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Hurt a whole service in every way that this machine allows, and check that nothing was lost.
+    """Inject every fault that this machine allows into a whole service, and check that nothing was lost.
 
-    Kafka, PostgreSQL, two machines and 16 writers run in a folder of their own. Processes are killed and paused, servers
+    Kafka, PostgreSQL, two machines and 16 writers run in a directory of their own. Processes are killed and paused, servers
     restarted, connections broken, disks filled (where a tmpfs can be mounted), checkpoints torn. Then the log is read from its
-    beginning. Exit code 1 when anything is lost, there twice, missing, or was told otherwise.
+    beginning. Exits with 1 when anything is lost, missing, there twice, or not what its writer was told.
     """
     from commitlog.ops.torture.campaign import run_torture
     from commitlog.ops.torture.faults import FAULTS
@@ -80,9 +84,9 @@ def torture_command(
         said = ", ".join(f"{count:,} {verdict}" for verdict, count in result.verdicts.items())
         click.echo(f"{result.acknowledged:,} proposals acknowledged; verdicts: {said}; {result.snapshots:,} snapshots")
         click.echo(f"{result.answers:,} answers to writers, the longest wait {result.longest_wait_s:,.0f} s")
-        click.echo(f"{result.deaf:,} consumers gave out nothing any more, and were replaced")
+        click.echo(f"{result.deaf:,} consumers stopped delivering, and were replaced")
         for kind in result.left_out:
-            click.echo(f"left out, for no disk could be mounted here: {kind}")
+            click.echo(f"left out, as no disk could be mounted here: {kind}")
         click.echo(", ".join(f"{count} {kind}" for kind, count in result.counts.items()))
         for wrong in result.wrongs[:WRONGS_SHOWN]:
             click.echo(f"{wrong.kind}: {wrong.what}")
@@ -90,5 +94,5 @@ def torture_command(
 
 
 def _end(*_: object) -> NoReturn:
-    click.echo("ended by SIGTERM: nothing is judged", err=True)
+    click.echo("stopped by SIGTERM: there is no result", err=True)
     sys.exit(143)

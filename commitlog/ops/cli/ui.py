@@ -17,18 +17,18 @@ _logger = logging.getLogger("commitlog.ui")
 
 
 @click.command("ui")
-@click.option("--host", help="Where it listens; 127.0.0.1 unless it is said. Elsewhere it needs a token.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Its port; 8642, or a free one, unless it is said.")
+@click.option("--host", help="Address to listen on. Default: 127.0.0.1. Any other needs a token.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on. Default: 8642, or a free one.")
 @click.option(
-    "--token", help="Who looks must have it. Better in COMMITLOG_UI_TOKEN, where no list of processes shows it."
+    "--token", help="Token that visitors must present. Better set in COMMITLOG_UI_TOKEN, which no process list shows."
 )
 @click.option("--service", is_flag=True, hidden=True)
 @settings_options
 def ui_command(settings: Settings, host: str | None, port: int | None, token: str | None, service: bool) -> None:
-    """Print the address of the web page, and run it until Ctrl-C if it does not run yet.
+    """Print the web page's address; if the page is not running yet, run it until Ctrl-C.
 
-    `commitlog up` and `commitlog serve` run it. It shows the log, refusals and what would have passed, tables, writers and
-    how all is; it changes nothing. It needs `pip install 'commitlog[ui]'`.
+    `commitlog up` and `commitlog serve` run it too. It shows the log, refusals and what would have avoided them,
+    tables, writers and the service's health; it changes nothing. It needs `pip install 'commitlog[ui]'`.
     """
     settings = with_arguments(settings, ui_host=host, ui_port=port, ui_token=token)
     if service:
@@ -39,7 +39,7 @@ def ui_command(settings: Settings, host: str | None, port: int | None, token: st
         return
     # A person waits here: what does not answer is said at once.
     with stopped_by_signal() as stop:
-        run_page(settings, stop=stop, on_address=lambda address: click.echo(f"{address}\nCtrl-C stops it"))
+        run_page(settings, stop=stop, on_address=lambda address: click.echo(f"{address}\npress Ctrl-C to stop"))
 
 
 def _serve(settings: Settings) -> None:

@@ -26,23 +26,26 @@ from commitlog.ops.cli.options import (
     "archived",
     callback=not_empty,
     metavar="DIR",
-    help="Read closed ranges from here; the others come from Kafka.",
+    help="Read archived ranges from this folder or URL, the rest from Kafka.",
 )
-@click.option("--no-catalog", is_flag=True, help="Look at the log alone.")
-@click.option("--chain", is_flag=True, help="Only look whether a record was changed since: without Spark, in seconds.")
-@click.option("--expect", metavar="SEQ:HASH", help="With --chain: what `commitlog log --head-hash` printed some day.")
+@click.option("--no-catalog", is_flag=True, help="Check the log alone.")
+@click.option(
+    "--chain", is_flag=True, help="Only check that no record was changed afterwards: takes seconds, and no Spark."
+)
+@click.option("--expect", metavar="SEQ:HASH", help="With --chain: what `commitlog log --head-hash` printed earlier.")
 @json_option
 @settings_options
 def verify_command(
     settings: Settings, archived: str | None, no_catalog: bool, chain: bool, expect: str | None, as_json: bool
 ) -> None:
-    """Decide the whole log again and compare it with itself and the catalog. Exit code 1 when something is wrong.
+    """Decide the whole log again, and compare the result with the log and the catalog. Exits with 1 when something
+    is wrong.
 
-    With --chain: read every record's place in the chain of hashes, and compare it with what the catalog, checkpoints and
-    you have noted of it.
+    With --chain, only check every record's place in the chain of hashes, and compare the chain with the hashes
+    that the catalog, the checkpoints and you (--expect) have kept.
     """
     if expect is not None and not chain:
-        raise click.UsageError("--expect goes with --chain")
+        raise click.UsageError("--expect needs --chain")
     if archived is not None:
         from commitlog.client.outcomes.archive import check_there
 
@@ -75,7 +78,11 @@ def _verify_chain(settings: Settings, archived: str | None, catalog: bool, expec
             f"{report.records:,} records, {report.witnesses:,} hashes noted elsewhere; the chain ends with outcome "
             f"{noted(report.position)}"
         )
-    click.echo("all as it was written" if report.ok else "NOT as it was written: docs/security.md says what to do")
+    click.echo(
+        "the log is as it was written"
+        if report.ok
+        else "the log is NOT as it was written: see docs/security.md for what to do"
+    )
     return report.ok
 
 

@@ -86,7 +86,7 @@ def trim(
     now_ms = int(time.time() * 1000)
     found = _checked(archive, needs[0].seq, decided_before_ms=now_ms - keep_ms, on_progress=on_progress)
     begins = 0 if before is None else before.seq
-    held_by = needs[0] if found.reached_need else Need("what was archived, and is old enough", found.last_seq)
+    held_by = needs[0] if found.reached_need else Need("what is archived and older than --keep", found.last_seq)
     if found.position is None or found.position.seq <= begins:
         return Trimmed(begins, 0, held_by)
     if found.position.log_id != genesis.log_id:

@@ -40,7 +40,7 @@ from commitlog.ops.service.supervisor import (
     rotate,
 )
 
-_UNTIL_KEY = "; Ctrl-C stops it all"
+_UNTIL_KEY = "; press Ctrl-C to stop all"
 """Not said of what runs in the background."""
 DETACHED_START_TIMEOUT_S = 600.0
 DOWN_TIMEOUT_S = 90.0
