@@ -22,7 +22,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- ProposalRejectedError       the proposal was decided, and refused
     +-- KeyReusedError              an idempotency key was used again for another write, which is not committed
     +-- ProposalTooLargeError       the proposal is over the log's limit and was not sent
-    +-- CatalogUnavailableError     PostgreSQL does not answer, or cannot do now what it is asked
+    +-- CatalogUnavailableError     PostgreSQL does not answer, or cannot serve the request now
     +-- CatalogBehindError          the catalog does not hold yet, in time, what was committed before it was asked
     +-- CatalogMismatchError        the catalog belongs to another log, or is ahead of this one
     +-- CatalogRefusedError         PostgreSQL refuses what was asked of the catalog
@@ -133,7 +133,7 @@ class LogUnavailableError(CommitLogError):
         waited_ms: int | None = None,
         detail: str = "",
         met: str = "does not answer",
-        advice: str = "Start it (`commitlog up` runs one here), or set COMMITLOG_BOOTSTRAP_SERVERS to where it is",
+        advice: str = "Start it (`commitlog up` runs one here), or set COMMITLOG_BOOTSTRAP_SERVERS to its address",
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.waited_ms = waited_ms
@@ -155,8 +155,8 @@ class LogRefusedError(CommitLogError):
         self.code = code
         self.detail = detail
         super().__init__(
-            f"Kafka at {bootstrap_servers} refuses ({code}): {detail}. Check the log's name and these credentials' rights; "
-            "`commitlog doctor` says more"
+            f"Kafka at {bootstrap_servers} refused the request ({code}): {detail}. Check the log's name and the "
+            "rights of these credentials; `commitlog doctor` says more"
         )
 
 
@@ -172,7 +172,8 @@ class RegistryUnavailableError(CommitLogError):
         self.url = url
         self.detail = detail
         super().__init__(
-            f"the schema registry does not answer{_because(detail)}. Set COMMITLOG_REGISTRY_URL to where it is."
+            f"the schema registry does not answer{_because(detail)}. Start it, or set COMMITLOG_REGISTRY_URL to its "
+            "address."
         )
 
 
@@ -204,9 +205,9 @@ class ResultsTrimmedError(LogLossError):
         self.asked_seq = asked_seq
         asked = "from the beginning" if asked_seq is None else f"after outcome {asked_seq:,}"
         super().__init__(
-            f"the results of {log} cannot be read {asked}: those before outcome {seq:,} were trimmed after they were archived "
-            f"at {archive}. `commitlog checkpointer --from-archive` makes a checkpoint for the service from there, "
-            f"`commitlog catalog rebuild` a catalog; a subscriber begins after outcome {seq:,}, or reads the archive: "
+            f"the results of {log} cannot be read {asked}: those before outcome {seq:,} were archived at {archive} and "
+            "trimmed. From there `commitlog checkpointer --from-archive` makes a checkpoint for the service, and `commitlog "
+            f"catalog rebuild` a catalog; a subscriber has to begin after outcome {seq:,}, or read the archive: see "
             "docs/retention.md"
         )
 
@@ -222,8 +223,8 @@ class RulesVersionError(CommitLogError):
         self.found = found
         self.supported = supported
         super().__init__(
-            f"the log was decided under rules version {found}, this commitlog knows up to {supported}. "
-            "Upgrade commitlog here to the version that runs the sequencer."
+            f"the log was decided under rules version {found}, but this commitlog knows only up to {supported}. "
+            "Upgrade commitlog here to the sequencer's version."
         )
 
 
@@ -247,8 +248,8 @@ class OutcomeUnknownError(CommitLogError):
         self.waited_ms = waited_ms
         because = "" if detail is None else f" ({detail})"
         super().__init__(
-            f"no answer to proposal {proposal_id}{_waited(waited_ms)}{because}; it may still be committed or refused. "
-            f"Ask with `commitlog outcome {proposal_id}`, or send it again with the same id."
+            f"no answer to proposal {proposal_id}{_waited(waited_ms)}{because}; it may still be committed or "
+            f"refused. Find out with `commitlog outcome {proposal_id}`, or send it again with the same id."
         )
 
 
@@ -267,8 +268,9 @@ class WriterBusyError(CommitLogError):
         self.writer_id = writer_id
         self.unanswered_id = unanswered_id
         super().__init__(
-            f"the proposal that {writer_id} sent before, {unanswered_id}, is still unanswered: nothing of this one was sent. "
-            f"Commit it again once `commitlog outcome {unanswered_id}` tells what became of that."
+            f"the proposal that {writer_id} sent before, {unanswered_id}, is still unanswered, so nothing of this "
+            f"one was sent. Commit it again once `commitlog outcome {unanswered_id}` shows the outcome of the "
+            "earlier one."
         )
 
 
@@ -326,15 +328,19 @@ class LinkStoppedError(CommitLogError):
         self.source, self.target, self.snapshot_id, self.outcome = source, target, snapshot_id, outcome
         if isinstance(outcome, ProposalTooLargeError):
             why = (
-                f"with where its rows were made, and what they displace, it takes {outcome.size_bytes:,} bytes, and the limit "
-                f"of {target} is {outcome.limit_bytes:,}. Raise proposal_bytes_max of that log (a CONFIGURE change)"
+                f"together with the origins of its rows and what they displace, it takes {outcome.size_bytes:,} "
+                f"bytes, and the limit of {target} is {outcome.limit_bytes:,}. Raise proposal_bytes_max of that log "
+                "(a CONFIGURE change)"
             )
         else:
             met = "".join(f"; at {target} {each}" for each in there)
-            why = f"{outcome.reason}{_because(outcome.detail or '')}{met}. Change one of the two sides so that it can stand"
+            why = (
+                f"{outcome.reason}{_because(outcome.detail or '')}{met}. Change one of the two sides so that it "
+                "can be committed"
+            )
         super().__init__(
-            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {why}, and begin the link "
-            "again: it goes on with this snapshot"
+            f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {why}, and start the "
+            "link again: it continues with this snapshot"
         )
 
 
@@ -353,8 +359,9 @@ class SiteWentBackError(CommitLogError):
     def __init__(self, source: str, target: str, snapshot_id: int) -> None:
         self.source, self.target, self.snapshot_id = source, target, snapshot_id
         super().__init__(
-            f"snapshot {snapshot_id} of {source} is not what it was when it was brought to {target}: the log of {source} is "
-            "older than it was, as after a restore from a backup. That site begins anew, with an empty log and another name"
+            f"snapshot {snapshot_id} of {source} is not what it was when it was brought to {target}: the log of "
+            f"{source} is older than it was, as after a restore from a backup. Start that site anew, with an empty "
+            "log and another name"
         )
 
 
@@ -379,10 +386,10 @@ class TableNotBroughtError(CommitLogError):
     ) -> None:
         self.source, self.target, self.snapshot_id, self.table = source, target, snapshot_id, table
         way_on = (
-            "Nothing is lost: once that has passed, or is mended, begin the link again, and it goes on with this snapshot"
+            "Nothing is lost: once that is over or fixed, start the link again, and it continues with this snapshot"
             if may_pass
-            else f"Mend that, or set the property replicated of table {table} to false at {target}: then links leave that "
-            "table where it is, and bring all else"
+            else f"Fix that, or set the property replicated of table {table} to false at {target}: links then leave "
+            "out that table and bring everything else"
         )
         super().__init__(
             f"the link from {source} to {target} stops at snapshot {snapshot_id} of {source}: {detail}. {way_on}"
@@ -404,8 +411,8 @@ class SiteAwayTooLongError(CommitLogError):
         self.source, self.target, self.snapshot_id = source, target, snapshot_id
         where = f"after its snapshot {snapshot_id}" if snapshot_id else "first"
         super().__init__(
-            f"what {source} has committed {where} was archived, and was not brought to {target}: that site joins, with an "
-            "empty log and a name that no site had (`commitlog replicate --join`)"
+            f"what {source} has committed {where} was archived before it was brought to {target}: let that site "
+            "join again, with an empty log and a name that no site has had (`commitlog replicate --join`)"
         )
 
 
@@ -437,11 +444,11 @@ class KeyReusedError(CommitLogError):
         self.differences = tuple(differences)
         self.first = first
         self.snapshot_id = snapshot_id
-        of = "" if snapshot_id is None else f", of snapshot {snapshot_id},"
+        of = "" if snapshot_id is None else f" (snapshot {snapshot_id})"
         super().__init__(
-            f"{key} was used before for another write{of} and names that one: {'; '.join(self.differences)}. Nothing of this "
-            "write was committed: give it a key of its own; or, if it was to be that write again, find out why its rows are "
-            "others now."
+            f"{key} was already used for another write{of}: {'; '.join(self.differences)}. Nothing of this write "
+            "was committed: give it a key of its own or, if it was meant to repeat that write, find out why it "
+            "differs."
         )
 
 
@@ -457,38 +464,38 @@ class ProposalTooLargeError(CommitLogError):
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
         super().__init__(
-            f"the proposal takes {size_bytes:,} bytes, the log's limit is {limit_bytes:,}; nothing was sent. "
+            f"the proposal takes {size_bytes:,} bytes, but the log's limit is {limit_bytes:,}; nothing was sent. "
             "Split it into commits of fewer files or rows."
         )
 
 
 OF_ANOTHER_FOLDER = (
-    "where `commitlog up` runs it from another folder, go there, or set COMMITLOG_HOME to its .commitlog"
+    "if `commitlog up` runs it from another directory, go there, or set COMMITLOG_HOME to its .commitlog"
 )
 
 _NOT_LET_IN = (
     (
         ("too many", "remaining connection slots"),
         "has no connection left",
-        "What waits goes on once it has: end some there, or raise its max_connections; if it is not the one meant, set",
+        "What waits continues once it has one: close some, or raise its max_connections; if this is the wrong server, set",
     ),
     (
         ("the database system is",),
-        "takes no connection now",
-        "What waits goes on once it has started; if it is not the one meant, set",
+        "accepts no connections now",
+        "What waits continues once it has started; if this is the wrong server, set",
     ),
     (
         ("fe_sendauth",),  # libpq's own word where it was asked for a password
-        "refuses the connection",
-        f"Give it the password; {OF_ANOTHER_FOLDER}; if it is not the one meant, set",
+        "refused the connection",
+        f"Give the right password; {OF_ANOTHER_FOLDER}; if this is the wrong server, set",
     ),
     (
         ("FATAL:",),
-        "refuses the connection",
-        "Check login and database, and whether it is the one meant; set",
+        "refused the connection",
+        "Check the login and the database, or set",
     ),
-    (("SSL", "certificate"), "cannot be spoken to by TLS", "Check sslmode, sslrootcert and the certificate; set"),
-    (("resolve host", "translate host"), "cannot be found", "Give a name that is known here: set"),
+    (("SSL", "certificate"), "cannot be reached by TLS", "Check sslmode, sslrootcert and the certificate, or set"),
+    (("resolve host", "translate host"), "cannot be found", "Check the host name: set"),
 )
 """What PostgreSQL, or its client, says where no connection comes about, what that is, and what to do. The first that fits."""
 
@@ -497,7 +504,7 @@ _ENDED = ("SSL SYSCALL", "SSL connection has been closed", "unexpected eof")
 
 
 class CatalogUnavailableError(CommitLogError):
-    """PostgreSQL does not answer, takes no connection, or cannot do now what it is asked. Decisions go on; only reading waits.
+    """PostgreSQL does not answer, takes no connection, or cannot serve the request now. Decisions go on; only reading waits.
 
     Args:
         address: host, port and database, without a password.
@@ -514,14 +521,14 @@ class CatalogUnavailableError(CommitLogError):
         self.detail = detail
         answer, remedy = "does not answer", "Start it (`commitlog up` runs one here), or set"
         if has_answered:
-            answer = "cannot do now what it is asked"
-            remedy = "Once that is mended there, what waits goes on; if it is not the one meant, set"
+            answer = "cannot serve the request now"
+            remedy = "What waits continues once that is fixed there; if this is the wrong server, set"
         elif not any(words in detail for words in _ENDED):
             told = (each for each in _NOT_LET_IN if any(words in detail for words in each[0]))
             _, answer, remedy = next(told, ((), answer, remedy))
         super().__init__(
-            f"PostgreSQL at {address} {answer}{_waited(waited_ms)}{_because(detail)}. {remedy} COMMITLOG_DATABASE_URL to "
-            "where it is."
+            f"PostgreSQL at {address} {answer}{_waited(waited_ms)}{_because(detail)}. {remedy} "
+            "COMMITLOG_DATABASE_URL to its address."
         )
 
 
@@ -544,13 +551,13 @@ class CatalogBehindError(CommitLogError):
         self.waited_ms = waited_ms
         reached = next_offset or 0
         remedy = (
-            "The projector is at work: wait, or raise COMMITLOG_CATALOG_TIMEOUT_MS."
+            "The projector is making progress: wait, or raise COMMITLOG_CATALOG_TIMEOUT_MS."
             if is_moving
-            else "The projector did not move: see whether one runs and what it says (`commitlog status`)."
+            else "The projector made no progress: check that one is running, and its log (`commitlog status`)."
         )
         super().__init__(
             f"the catalog is still behind the log{_waited(waited_ms)}: it holds {results} up to offset {reached:,}, the log "
-            f"had {end_offset:,}. {remedy} COMMITLOG_STALENESS_MS lets reads be older."
+            f"had {end_offset:,}. {remedy} COMMITLOG_STALENESS_MS allows older reads."
         )
 
 
@@ -574,16 +581,18 @@ class CatalogRefusedError(CommitLogError):
         self.address = address
         self.detail = detail
         lacks = (
-            "The login lacks a role: `commitlog acl apply --catalog-reader` lets it read, --catalog-projector run a "
-            "projector; a catalog is made, and made anew, by the owner of the database. If it has the role, `commitlog init` "
-            "gives that what it lacks, as the owner of the catalog's tables"
+            "The login lacks a role: grant it with `commitlog acl apply --catalog-reader` to read, or "
+            "--catalog-projector to run a projector; only the database's owner can create or rebuild a catalog. If "
+            "the login has the role, run `commitlog init` as the owner of the catalog's tables, which grants the "
+            "role what it lacks"
         )
         missing = (
-            "`commitlog init` makes what is missing of a catalog, as the owner of its tables; `commitlog doctor` says "
-            "what is"
+            "`commitlog doctor` says what the catalog lacks; `commitlog init`, run as the owner of its tables, "
+            "creates that"
         )
         super().__init__(
-            f"PostgreSQL at {address} refuses: {detail}. {lacks if detail.startswith('permission denied') else missing}"
+            f"PostgreSQL at {address} refused the request: {detail}. "
+            f"{lacks if detail.startswith('permission denied') else missing}"
         )
 
 
@@ -600,10 +609,10 @@ class ProjectionError(CommitLogError):
         self.seq = seq
         self.detail = detail
         super().__init__(
-            f"outcome {seq} ({what}) cannot be written into the catalog, which stays at outcome {seq - 1}: {detail}. "
-            "Either the catalog was changed by hand: `commitlog doctor` tells, `commitlog catalog rebuild` mends it. Or it is "
-            "a defect of commitlog, or a PostgreSQL smaller than its default: update commitlog or raise PostgreSQL's limits, "
-            "then start the projector again, which goes on there"
+            f"outcome {seq} ({what}) cannot be written into the catalog, which stays at outcome {seq - 1}: "
+            f"{detail}. Either the catalog was changed by hand: `commitlog doctor` shows how, `commitlog catalog "
+            "rebuild` repairs it. Or it is a defect of commitlog, or PostgreSQL's limits are below their defaults: "
+            "update commitlog or raise the limits, then start the projector again, which continues there"
         )
 
 
@@ -678,8 +687,8 @@ class OutcomeNotFoundError(CommitLogError):
         self.seq = seq
         self.last_seq = last_seq
         super().__init__(
-            f"the log has no outcome {seq} yet: it ends at {last_seq}. Give the `seq` of the last outcome that you have, or 0 "
-            "to begin at the beginning; a position beyond the end is one of another log"
+            f"the log has no outcome {seq} yet: it ends at {last_seq}. Give the `seq` of the last outcome that you "
+            "have, or 0 to start at the beginning; a position beyond the end belongs to another log"
         )
 
 

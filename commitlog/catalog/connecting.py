@@ -44,7 +44,7 @@ def catalog_url(settings: Settings) -> str:
     """
     if settings.is_stopped("database_url"):
         address = without_password(settings.database_url)
-        raise CatalogUnavailableError(address, detail=f"nothing runs in {settings.home}")
+        raise CatalogUnavailableError(address, detail=f"nothing is running in {settings.home}")
     return settings.database_url
 
 

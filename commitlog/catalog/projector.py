@@ -119,7 +119,7 @@ class Projector:
                     pause_s = RETRY_S_MIN
                 if self.settings.machine.now_s() - said_at >= SAID_EVERY_S:
                     said_at = self.settings.machine.now_s()
-                    _logger.warning("the catalog waits for PostgreSQL: %s", plain(error))
+                    _logger.warning("waiting for PostgreSQL: %s", plain(error))
                 if pause_s >= RETRY_S_MAX:
                     self._on_waiting(plain(error))
                 stop.wait(pause_s)
@@ -164,7 +164,7 @@ class Projector:
     def _stand_by(self, catalog: WrittenCatalog, stop: threading.Event) -> None:
         """Wait for a turn, and take it from one who leaves what the log has."""
         catalog.name(STANDBY_NAME)
-        _logger.info("another projector writes the catalog: standing by")
+        _logger.info("another projector writes the catalog; standing by until it stops")
         self.status.is_standby = True
         machine = self.settings.machine
         heeded, since_s = catalog.heeded(), machine.now_s()
@@ -175,7 +175,7 @@ class Projector:
                 if heeded is None or heeded != before or heeded >= results_end(self.settings):
                     since_s = machine.now_s()
                 elif machine.now_s() - since_s > TURN_SILENT_S:
-                    _logger.warning("the projector whose turn it is leaves results alone: its turn is ended")
+                    _logger.warning("the projector whose turn it is has stopped applying results; ending its turn")
                     catalog.end_turn(TURN_SILENT_S)
                     since_s = machine.now_s()
         finally:

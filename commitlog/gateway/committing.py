@@ -43,9 +43,7 @@ SENT_MAX = 5
 """How often one proposal is sent while nobody answers."""
 WRITER = "duckdb:{}"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
-_DEFECT = (
-    "the gateway could not read this commit, which is a defect of commitlog; its log says more. Nothing was committed"
-)
+_DEFECT = "the gateway could not read this commit, which is a defect of commitlog; see its log. Nothing was committed"
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -14,11 +14,11 @@ _BREAK = "\N{MIDDLE DOT}"
 _WORDS = {"primary key": "primary·key", "unique": "uni·que", "conflict": "con·flict", "concurrent": "con·current"}
 _ANY = re.compile("|".join(_WORDS), re.IGNORECASE)
 NOT_HERE = (
-    "This is not done through the gateway, and nothing of it was done. Use `commitlog submit`, commitlog.spark or Python "
-    "for it; docs/duckdb-writers.md says what works here"
+    "The gateway does not support this, and nothing was committed. Use `commitlog submit`, commitlog.spark or "
+    "Python instead; docs/duckdb-writers.md says what works here"
 )
 
-FLUSH = "Rows and deletes that the catalog holds are taken into files by `commitlog.spark` (docs/spark.md)"
+FLUSH = "Use `commitlog.spark` to move rows and deletes from the catalog into files (docs/spark.md)"
 
 _INSERTED = re.compile(r"""(?:insert\s+into|update|delete\s+from|copy)\s+(?:"(?:[^"]|"")*"\.)?"?(\w+)""", re.IGNORECASE)
 _WRITES = re.compile(

@@ -165,7 +165,9 @@ class Active:
         now_s = self._ports.clock_s()
         serving.check_reported(now_s)
         if self._unheard and now_s - next(iter(self._unheard.values())) > UNHEARD_S_MAX:
-            raise DoubtError(f"nothing was heard of a message in {UNHEARD_S_MAX:.0f} s: what tells is deaf")
+            raise DoubtError(
+                f"Kafka's client reported nothing about a message for {UNHEARD_S_MAX:.0f} s: its reports have stopped"
+            )
 
     def _read_between(self, start: int, end: int) -> list[SentBatch]:
         """What others have written into the results while nothing was heard of our own."""

@@ -189,12 +189,12 @@ def load_checkpoints(settings: Settings) -> Iterator[SavedState]:
     """
     for name, path in _checkpoint_files(checkpoint_dir_of(settings)):
         if name.rules_version != RULES_VERSION:
-            _logger.info("%s was made under other rules: skipped", path.name)
+            _logger.info("checkpoint %s was made under other rules; skipping it", path.name)
             continue
         try:
             saved = _open_checkpoint(path, name)
         except Exception as error:  # a cache: whatever is wrong with it, there is another way
-            _logger.warning("%s is broken and skipped: %s", path.name, error)
+            _logger.warning("checkpoint %s is damaged; skipping it: %s", path.name, error)
             continue
         yield saved
 
@@ -332,9 +332,9 @@ class Checkpointer:
             self.checkpoint()
             self.problem = None
         except OSError as error:
-            self.problem = f"no checkpoint can be written: {error}"
+            self.problem = f"cannot write a checkpoint: {error}"
             self._due_after_s = self._settings.machine.now_s() + FAILED_PAUSE_S
-            _logger.warning("%s; it is tried again in %.0f s", self.problem, FAILED_PAUSE_S)
+            _logger.warning("%s; trying again in %.0f s", self.problem, FAILED_PAUSE_S)
 
     def _is_due(self) -> bool:
         if not self._replica.has_genesis or self._settings.machine.now_s() < self._due_after_s:

@@ -78,7 +78,7 @@ def client_options(settings: Settings, **options: object) -> dict[str, Any]:
         LogUnavailableError: the settings mean the embedded runtime of a home, which does not run.
     """
     if settings.is_stopped("bootstrap_servers"):
-        raise LogUnavailableError(settings.bootstrap_servers, detail=f"nothing runs in {settings.home}")
+        raise LogUnavailableError(settings.bootstrap_servers, detail=f"nothing is running in {settings.home}")
     ours = {name.replace("_", "."): value for name, value in options.items()}
     return {
         "bootstrap.servers": settings.bootstrap_servers,
@@ -333,7 +333,7 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
         is_missing = missed_at is not None and now - missed_at >= min(timeout_s, MISSING_PATIENCE_S)
         missed_at = (now if missed_at is None else missed_at) if kind is Triage.MISSING else None
         if (is_missing and kind is Triage.MISSING) or kind not in (Triage.RETRY, Triage.MISSING):
-            advice = ": `commitlog init` makes what is missing of a log" if kind is Triage.MISSING else ""
+            advice = ": `commitlog init` creates what a log lacks" if kind is Triage.MISSING else ""
             if failure.code() == KafkaError.SECURITY_DISABLED:
                 advice = ": everybody may do everything there until its brokers are given an `authorizer.class.name`"
             detail = f"{failure.str().rstrip('.')}{advice}"

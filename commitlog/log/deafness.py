@@ -16,7 +16,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from commitlog.config import Settings
 from commitlog.log.connection import REQUEST_TIMEOUT_S, make_admin, told_by
 
-DEAF = "gave out nothing of what was there for long"
+DEAF = "delivered nothing for too long although there was something to read"
 LOOK_S = 20.0
 """What has been there for so long, and does not come, will not come; nor is it said of a topic that was made anew, and ends
 before it."""

@@ -203,10 +203,10 @@ class Sequencer:
                     with ExitStack() as held:
                         self._become_active(self._load(held), waits=standby and self._served_epoch is None)
                 except DoubtError as doubt:
-                    _logger.warning("in doubt, loading again: %s", doubt)
+                    _logger.warning("not sure what the log holds, loading it again: %s", doubt)
                     self._tell(doubts=self.status.doubts + 1)
                     if self._doubt_pause_s >= DOUBT_PAUSE_S_MAX:
-                        self._on_doubt(f"it loads the log again and again: {doubt}")
+                        self._on_doubt(f"the log has to be loaded again and again: {doubt}")
                     self._stop.wait(self._doubt_pause_s)
                     self._doubt_pause_s = min(max(2 * self._doubt_pause_s, DOUBT_PAUSE_S_MIN), DOUBT_PAUSE_S_MAX)
                 except LogUnavailableError as error:

@@ -203,7 +203,7 @@ class Serving:
             assert raw is not None
             found.append(raw)
         if chain.next_offset != self.unread[1]:
-            raise DoubtError(f"results could be read up to offset {chain.next_offset} only, not to {self.unread[1]}")
+            raise DoubtError(f"results could be read only up to offset {chain.next_offset}, not to {self.unread[1]}")
         self.unread = None
         if not self._sent:
             if found:

@@ -179,7 +179,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
     existing = partition_counts(settings)
     for name, (count, _) in wanted.items():
         if name not in existing:
-            raise ConfigurationError(f"there is no topic {name}: `commitlog init` makes what is missing of a log")
+            raise ConfigurationError(f"there is no topic {name}: `commitlog init` creates what a log lacks")
         if existing[name] != count and is_new:
             has = counted(existing[name], "partition")
             raise ConfigurationError(

@@ -152,9 +152,7 @@ def unreached(error: KafkaError) -> Unreached | None:
         )
     if code == KafkaError._SSL or TLS_FAILED in error.str():
         options = "kafka.ssl.ca.location and kafka.security.protocol"
-        return Unreached(
-            "cannot be spoken to by TLS", f"Check {options} (`commitlog config show`), and its certificate"
-        )
+        return Unreached("cannot be reached by TLS", f"Check {options} (`commitlog config show`), and its certificate")
     if code == KafkaError._RESOLVE:
         advice = (
             "Give COMMITLOG_BOOTSTRAP_SERVERS a name that is known here, or the brokers another in advertised.listeners"

@@ -87,7 +87,7 @@ def create_app(
 
     async def events(request: Request) -> Response:
         if live.is_full:
-            return PlainTextResponse("too many look at it already", status_code=503)
+            return PlainTextResponse("too many viewers are connected already", status_code=503)
         return StreamingResponse(live.events(), media_type="text/event-stream")
 
     pages = {
@@ -135,8 +135,8 @@ def _refused(site: Site, request: Request, error: Exception) -> Response:
 def _broken(site: Site, request: Request, error: Exception) -> Response:
     """What nobody has thought of; it is answered outside of all guards, and then logged with its traceback."""
     detail = (
-        "either the catalog was changed by hand, which `commitlog doctor` tells, or it is a defect of commitlog: report "
-        f"the traceback in the page's log ({type(error).__name__})"
+        "either the catalog was changed by hand, which `commitlog doctor` shows, or this is a defect of commitlog: "
+        f"report the traceback in the page's log ({type(error).__name__})"
     )
     answer = site.page("error.html", status=500, title="This page has failed", detail=detail)
     answer.headers.update(HEADERS)

@@ -90,7 +90,8 @@ class Token:
             await self._app(scope, receive, send)
         else:
             text = (
-                "a token is needed: open the address that `commitlog ui` printed, or send it as Authorization: Bearer"
+                "a token is required: open the address that `commitlog ui` printed, or send the token as "
+                "Authorization: Bearer"
             )
             refusal = PlainTextResponse(text, status_code=401, headers={"www-authenticate": "Bearer"})
             await refusal(scope, receive, send)

@@ -103,14 +103,14 @@ def check_text(text: str) -> None:
 def read_count(text: str) -> int:
     """A number of a snapshot or outcome, as a person types it."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise InvalidRequestError(f"{text[:40]!r} is no number of a snapshot or outcome")
+        raise InvalidRequestError(f"{text[:40]!r} is not the number of a snapshot or outcome")
     return int(text)
 
 
 def _verdict(text: str) -> m.Verdict:
     known = [each.value for each in m.Verdict]
     if text.upper() not in known:
-        raise InvalidRequestError(f"{text[:40]!r} is no verdict: there are {', '.join(known).lower()}")
+        raise InvalidRequestError(f"{text[:40]!r} is not a verdict; choose from {', '.join(known).lower()}")
     return m.Verdict(text.upper())
 
 
@@ -118,7 +118,7 @@ def _table_id(site: Site, text: str) -> int:
     name = parse_table_name(text)
     found = site.contents().table_at(name.schema, name.name, site.head())
     if found is None:
-        raise InvalidRequestError(f"there is no table {name} now; the page Tables lists those that there are")
+        raise InvalidRequestError(f"there is no table {name} now; see the page Tables for those that exist")
     return found.definition.table_id
 
 
@@ -136,7 +136,7 @@ def snapshot_page(site: Site, request: Request) -> Response:
     snapshot_id = read_count(request.path_params["snapshot_id"])
     found = site.contents().history(HistoryFilter(snapshot_id=snapshot_id, limit=1))
     if not found:
-        raise HTTPException(404, f"no outcome that readers see made snapshot {snapshot_id}")
+        raise HTTPException(404, f"no outcome that readers can see made snapshot {snapshot_id}")
     return RedirectResponse(f"/outcome/{found[0].seq}", status_code=303)
 
 
@@ -145,7 +145,7 @@ def outcome_page(site: Site, request: Request) -> Response:
     seq = read_count(request.path_params["seq"])
     outcome = site.log.outcome_at(seq) if seq else None
     if outcome is None:
-        raise HTTPException(404, f"there is no outcome {seq}: the log ends at {site.log.last_seq()}")
+        raise HTTPException(404, f"there is no outcome {seq}: the log ends with outcome {site.log.last_seq()}")
     proposal = outcome.proposal
     changes, reads = ((), ()) if proposal is None else (proposal.changes, proposal.reads)
     return site.page(

@@ -193,7 +193,7 @@ def test_writer_of_one_log_when_it_asks_another_then_it_learns_nothing(
         ),
         (
             {"security.protocol": "PLAINTEXT"},
-            r"does not answer on them.*security\.protocol is PLAINTEXT.*it wants TLS.*another folder.*COMMITLOG_HOME",
+            r"does not answer on them.*security\.protocol is PLAINTEXT.*it wants TLS.*another directory.*COMMITLOG_HOME",
         ),
     ],
 )

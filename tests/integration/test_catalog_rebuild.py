@@ -282,7 +282,7 @@ def test_rebuild_when_a_reader_holds_the_tables_then_says_so_and_goes_on_later(s
     oid = catalog_oid(settings.database_url)
     with psycopg.connect(settings.database_url) as reader:
         reader.execute("SELECT * FROM ducklake_snapshot")
-        with pytest.raises(CatalogUnavailableError, match=r"cannot do now .* run the command again"):
+        with pytest.raises(CatalogUnavailableError, match=r"cannot serve the request now .* run the command again"):
             rebuild(settings, switch_timeout_s=0).run()
         assert catalog_oid(settings.database_url) == oid
     rebuild(settings).run()

@@ -96,7 +96,9 @@ def test_apply_when_the_catalog_takes_no_row_of_a_small_batch_then_nothing_of_it
         other.execute("ALTER TABLE ducklake_snapshot_changes RENAME TO away")
         with pytest.raises(ProjectionError, match=rf"outcome {last.outcome.seq} .*ducklake_snapshot_changes") as raised:
             session.apply([last], last.offset + 1)
-        assert "changed by hand: `commitlog doctor` tells, `commitlog catalog rebuild` mends it" in str(raised.value)
+        assert "changed by hand: `commitlog doctor` shows how, `commitlog catalog rebuild` repairs it" in str(
+            raised.value
+        )
         other.execute("ALTER TABLE away RENAME TO ducklake_snapshot_changes")
     assert projecting.applied_seq() == last.outcome.seq - 1
     projecting.apply_rest([*before, last])

@@ -161,7 +161,10 @@ def test_serve_when_run_twice_then_the_fenced_one_stands_by_and_alone_it_is_acti
         assert answered()
         with service(settings, tmp_path / "new") as new:
             wait_until(lambda: (left.phase, new.phase) == (Phase.STANDBY, Phase.SERVING), "the new one to serve")
-            assert "sequencer ended with exit code 75 and goes on as: sequencer --standby" in left.log_file.read_text()
+            assert (
+                "sequencer ended with exit code 75 and is restarted as: sequencer --standby"
+                in left.log_file.read_text()
+            )
             assert answered()
         wait_until(lambda: left.phase is Phase.SERVING, "the fenced one to be active again")
         assert answered()
@@ -287,7 +290,7 @@ def test_up_when_the_lake_is_not_where_the_log_has_it_then_says_so_and_begins_no
     prepare(dataclasses.replace(settings, data_path=str(before)))
     before.rename(now)
     moved = dataclasses.replace(settings, data_path=str(now))
-    with pytest.raises(LocalRuntimeError, match=f"below {before}, which is not there.* link to .*{now}"):
+    with pytest.raises(LocalRuntimeError, match=f"below {before}, which does not exist.* link to .*{now}"):
         prepared_services(moved)
     assert not before.exists()
     before.symlink_to(now)
@@ -302,7 +305,7 @@ def test_status_when_the_log_is_missing_then_says_what_to_do(settings: Settings)
 def test_status_when_nobody_decides_then_says_so(settings: Settings) -> None:
     run_json(settings, "init")
     (found,) = run_json(settings, "status", code=1)
-    assert found["health"]["problems"][0] == "no sequencer is alive: run `commitlog serve` or `commitlog up`"
+    assert found["health"]["problems"][0] == "no sequencer is running: run `commitlog serve` or `commitlog up`"
     assert "no projector is connected" in found["health"]["problems"][1]
     assert (found["health"]["decided_seq"], found["health"]["applied_seq"]) == (0, 0)
 
@@ -310,13 +313,13 @@ def test_status_when_nobody_decides_then_says_so(settings: Settings) -> None:
 def test_status_when_nobody_decides_and_somebody_starts_it_again_then_says_who(settings: Settings) -> None:
     run_json(settings, "init")
     with listening("127.0.0.1", 0) as taken, noted(settings, measures_note("serve"), "127.0.0.1", taken):
-        assert "`commitlog serve` starts it again" in log_health(settings).problems[0]
+        assert "`commitlog serve` restarts it" in log_health(settings).problems[0]
     lock = DirectoryLock(settings.home)
     assert lock.acquire()
     write_run_file(settings, {"services": []})
     assert log_health(settings).problems[0].endswith("run `commitlog serve` or `commitlog up`"), "only servers run"
     write_run_file(settings, {"services": [{"name": "sequencer", "pid": 1, "starts": 1}]})
-    assert "`commitlog up` starts it again" in log_health(settings).problems[0]
+    assert "`commitlog up` restarts it" in log_health(settings).problems[0]
     lock.release()
 
 
@@ -332,7 +335,7 @@ def test_status_when_a_signal_has_stopped_who_decides_then_says_by_what_it_goes_
         frozen.kill()
     lock.release()
     assert problem == (
-        f"no sequencer is alive: a signal has stopped the process of sequencer: `kill -CONT {frozen.pid}` lets it go on"
+        f"no sequencer is running: a signal has stopped the process of sequencer: `kill -CONT {frozen.pid}` lets it go on"
     )
 
 
@@ -392,8 +395,8 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         wait_until(lambda: log_health(settings).is_well, "well")
         projector.send_signal(signal.SIGSTOP)
         run_json(settings, "submit", "-", given=line(create("t")))
-        stuck = seen(settings, "readers do not see what was decided")
-        assert str(stuck.problems[0]).endswith("slow, or stuck; its log says more")
+        stuck = seen(settings, "readers have not seen decided outcomes")
+        assert str(stuck.problems[0]).endswith("slow or stuck; see its log")
         assert (stuck.projector_alive, stuck.lag) == (True, 1)
         hasty = dataclasses.replace(settings, catalog_timeout_ms=100)
         export = ["catalog", "export", "--to", str(tmp_path / "out")]
@@ -401,7 +404,7 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
             behind = run(hasty, *command)
             assert behind.returncode == 1, command
             assert "still behind the log" in behind.stderr, command
-            assert "The projector did not move" in behind.stderr, command
+            assert "The projector made no progress" in behind.stderr, command
         projector.send_signal(signal.SIGCONT)
         assert [each["seq"] for each in run_json(settings, "log")] == [1]
         wait_until(lambda: log_health(settings).is_well, "well again")
@@ -429,7 +432,7 @@ def test_status_when_the_catalog_takes_no_writes_then_says_what_postgresql_says_
             )
 
     def is_told() -> bool:
-        told = "cannot do now what it is asked: cannot execute"
+        told = "cannot serve the request now: cannot execute"
         return any(each.startswith("projector: ") and told in each for each in log_health(settings).problems)
 
     run_json(settings, "init")
@@ -458,7 +461,7 @@ def test_status_when_the_sequencer_beats_and_does_not_decide_then_not_well(
     with serving(settings), process_of(settings, "projector", tmp_path):
         wait_until(lambda: log_health(settings).is_well, "well")
         run(settings, "submit", "-", "--timeout", "0.2", given=line(create("t")))
-        stuck = seen(settings, "proposals wait for more than")
+        stuck = seen(settings, "proposals have waited for more than")
         assert (stuck.decided_seq, stuck.lag) == (0, 0)
         reads.set()
         wait_until(lambda: log_health(settings).decided_seq == 1 and log_health(settings).is_well, "well again")
@@ -490,7 +493,7 @@ def test_standby_when_there_is_no_broker_for_long_then_waits_and_says_so_once(
             wait_until(lambda: "SERVING" in log.read_text(), "it serves")
             assert standby.poll() is None
             said = [json.loads(each) for each in log.read_text().splitlines()]
-            assert sum("waits and tries again" in each["message"] for each in said) == 1
+            assert sum("is waiting and will try again" in each["message"] for each in said) == 1
             assert sum(each["logger"] == "commitlog.kafka" for each in said) <= 1
 
 

@@ -141,7 +141,7 @@ def test_transaction_when_there_is_no_catalog_then_asks_for_a_projector(
     init_log(settings)
     with (
         CommitLog.connect(settings=replace(settings, catalog_timeout_ms=100)) as log,
-        pytest.raises(CatalogUnavailableError, match=r"cannot do now .*`commitlog projector` running"),
+        pytest.raises(CatalogUnavailableError, match=r"cannot serve the request now .*`commitlog projector` running"),
     ):
         log.transaction()
 
@@ -196,7 +196,9 @@ def test_head_when_the_projector_is_held_back_then_another_program_waits_and_is_
             tx = writer.transaction(base_snapshot_id=0)
             tx.create_table("t", {"id": "int64"})
             made_snapshot = tx.commit().snapshot_id
-            with pytest.raises(CatalogBehindError, match=r"still behind the log after 0\.3 s.*did not move") as raised:
+            with pytest.raises(
+                CatalogBehindError, match=r"still behind the log after 0\.3 s.*made no progress"
+            ) as raised:
                 hasty.transaction()
             assert raised.value.next_offset is not None
             assert raised.value.next_offset < raised.value.end_offset
@@ -224,7 +226,7 @@ def test_head_when_the_catalog_is_behind_then_told_whether_it_has_moved_meanwhil
             project(made)
             with log.transaction(base_snapshot_id=0) as tx:
                 tx.create_table(name, {"id": "int64"})
-        with pytest.raises(CatalogBehindError, match="The projector did not move: see whether one runs"):
+        with pytest.raises(CatalogBehindError, match="The projector made no progress: check that one is running"):
             log.head_snapshot_id()
         offsets = itertools.count(1)
         monkeypatch.setattr(
@@ -232,7 +234,7 @@ def test_head_when_the_catalog_is_behind_then_told_whether_it_has_moved_meanwhil
             "shown",
             lambda: Shown(next(offsets), 0, 0, 0),
         )
-        with pytest.raises(CatalogBehindError, match="The projector is at work: wait"):
+        with pytest.raises(CatalogBehindError, match="The projector is making progress: wait"):
             log._access._connections.read_to(1_000, 2_000)  # type: ignore[attr-defined]
 
 

@@ -356,7 +356,9 @@ def test_up_when_already_running_then_says_so_and_does_nothing(home: Settings, s
     up(home, service_factory=lambda settings: [], say=said.append)
 
     assert said[0] == "already running; nothing was started"
-    with pytest.raises(LocalRuntimeError, match="runs the log main, and a home runs one: give the log orders a home"):
+    with pytest.raises(
+        LocalRuntimeError, match="runs the log main, and a home runs only one: give the log orders a home"
+    ):
         up(replace(home, log="orders"), service_factory=lambda settings: [], say=said.append)
     assert status(home) == before
     assert process.poll() is None
@@ -373,7 +375,7 @@ def test_up_when_detached_then_returns_and_down_stops_it(home: Settings, start_u
     )
     assert running.running
     assert any(line.startswith("running in the background") for line in said)
-    assert not any("is not used" in line for line in said)
+    assert not any("is ignored" in line for line in said)
     assert oct((home.home / "run.json").stat().st_mode & 0o777) == "0o600"
     found = Settings.load(environment={}, home=home.home)
     assert (found.bootstrap_servers, found.database_url) == (running.bootstrap_servers, running.database_url)
@@ -421,11 +423,11 @@ def test_up_when_detached_while_another_one_is_starting_then_returns_when_that_i
     try:
         assert up(home, detach=True, say=becomes_ready).pid == os.getpid()
         assert said[:2] == [
-            "another `up` or `down` is at work here; waiting until it is done",
+            "another `up` or `down` is running here; waiting for it to finish",
             "already running; nothing was started",
         ]
         (home.home / RUN_FILE).unlink()
-        with pytest.raises(LocalRuntimeError, match=f"runs the log {home.log}, and a home runs one"):
+        with pytest.raises(LocalRuntimeError, match=f"already runs the log {home.log}, and a home runs only one"):
             up(replace(home, log="another"), detach=True, say=becomes_ready)
         write_run_file(with_servers(home), {"pid": os.getpid() + 1})
         running = up(home, detach=True, detached_command=[sys.executable, "-c", UP], say=ends)
@@ -497,7 +499,7 @@ def test_up_when_detached_and_interrupted_while_it_starts_then_says_that_it_goes
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     assert said[1:] == [
-        f"it goes on starting in the background (pid {pid}); `commitlog down` stops it; its log is "
+        f"it continues to start in the background (pid {pid}); `commitlog down` stops it; its log is "
         f"{home.home / 'logs' / 'up.log'}"
     ]
 
@@ -506,7 +508,7 @@ def test_up_when_detached_and_failing_then_says_why_once_and_nothing_of_an_earli
     for reason in ("the earlier reason", "the reason"):
         failing = [sys.executable, "-c", f"raise SystemExit({reason!r})"]
         said: list[str] = []
-        with pytest.raises(LocalRuntimeError, match="could not be started in the background") as raised:
+        with pytest.raises(LocalRuntimeError, match="could not start in the background") as raised:
             up(home, service_factory=lambda settings: [], detach=True, detached_command=failing, say=said.append)
         assert said == [reason]
         assert "reason" not in str(raised.value)

@@ -50,7 +50,7 @@ def test_services_when_one_is_stuck_then_it_alone_is_not_ready(
     projector = Projector(settings, decode_statistics=decode_statistics)
     sequencing, projecting = WatchedSequencer(settings), WatchedProjector(settings, projector)
     assert problem_of(sequencing) == "it is STARTING"
-    assert problem_of(projecting) == "it does not know yet where it begins"
+    assert problem_of(projecting) == "its starting position is not known yet"
     with (
         running(lambda stop: run_sequencer(settings, stop=stop, on_made=sequencing.is_made)),
         running(projector.run),
@@ -69,7 +69,9 @@ def test_services_when_one_is_stuck_then_it_alone_is_not_ready(
             connection.execute("LOCK TABLE commitlog.applied")
             with log.transaction(base_snapshot_id=1) as tx:
                 tx.create_schema("unseen")
-            wait_until(lambda: "readers do not see what was decided" in str(problem_of(projecting)), "it to be stuck")
+            wait_until(
+                lambda: "readers have not seen decided outcomes" in str(problem_of(projecting)), "it to be stuck"
+            )
             assert projecting.lag.records == 1
             assert problem_of(sequencing) is None
         wait_until(lambda: problem_of(projecting) is None, "it to go on")
@@ -83,7 +85,7 @@ def test_services_when_one_is_stuck_then_it_alone_is_not_ready(
 def test_checkpointer_when_it_has_begun_then_tells_what_it_has_replayed(settings: Settings) -> None:
     prepare(settings)
     checkpointing = WatchedCheckpointer()
-    assert checkpointing.problem() == "it has not begun"
+    assert checkpointing.problem() == "it has not started yet"
     with (
         running(lambda stop: run_sequencer(settings, stop=stop)),
         running(lambda stop: run_checkpointer(settings, stop=stop, on_made=checkpointing.is_made)),

@@ -127,7 +127,7 @@ def test_stream_when_restarted_on_its_checkpoint_after_a_crash_then_gives_no_sec
     latest = max((tmp_path / "feed").glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
     latest.with_name(f".{latest.name}.crc").unlink()
     pq.write_table(pa.table({"id": [6], "name": ["n6"], "age": pa.array([6], pa.int32())}), latest)
-    with pytest.raises(StreamingQueryException, match="was used before for another write"):
+    with pytest.raises(StreamingQueryException, match="was already used for another write"):
         drain(spark, log, settings, tmp_path / "feed", tmp_path / "checkpoint")
     assert ids(spark, log, log.wait_for_snapshot()) == [1, 2, 3, 4, 5]
     assert len(files_below(settings)) == 3

@@ -428,7 +428,7 @@ def test_receipt_when_its_producer_says_nothing_for_too_long_then_doubt() -> Non
     running.world.now_s += UNHEARD_S_MAX
     running.step(answers=False)
     running.world.now_s += 0.1
-    with pytest.raises(DoubtError, match="nothing was heard of a message"):
+    with pytest.raises(DoubtError, match="reported nothing about a message"):
         running.step(answers=False)
 
 

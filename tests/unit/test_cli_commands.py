@@ -107,7 +107,7 @@ def test_outcome_when_the_id_is_none_then_says_what_it_must_be(tmp_path: Path) -
 def test_status_when_nothing_runs_then_not_well(tmp_path: Path) -> None:
     done = run("status", "--json", home=tmp_path / "home")
     assert done.returncode == 1
-    assert json.loads(done.stdout)["health"]["problems"] == ["not running: `commitlog up` starts it"]
+    assert json.loads(done.stdout)["health"]["problems"] == ["not running; start it with `commitlog up`"]
 
 
 def test_down_when_nothing_runs_then_says_so(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def test_link_when_a_store_does_not_take_a_file_then_asks_nobody_to_leave_the_ta
 
     monkeypatch.setattr(copying, "_write", full)
     with pytest.raises(
-        TableNotBroughtError, match=r"No space left on device\. Nothing is lost: .* begin the link"
+        TableNotBroughtError, match=r"No space left on device\. Nothing is lost: .* start the link"
     ) as stopped:
         bring(a, b)
     assert REPLICATED not in str(stopped.value)

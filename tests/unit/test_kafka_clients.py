@@ -119,4 +119,6 @@ def test_connect_when_nothing_runs_then_says_so_at_once(options: list[str], tmp_
     line = [sys.executable, *options, "-c", CONNECTS, str(tmp_path)]
     environment = {name: value for name, value in os.environ.items() if name != "COMMITLOG_BOOTSTRAP_SERVERS"}
     run = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert f"LogUnavailableError: Kafka at 127.0.0.1:9092 does not answer: nothing runs in {tmp_path}" in run.stderr
+    assert (
+        f"LogUnavailableError: Kafka at 127.0.0.1:9092 does not answer: nothing is running in {tmp_path}" in run.stderr
+    )

@@ -50,7 +50,7 @@ def test_keep_trying_when_a_server_is_away_then_says_so_once_and_goes_on(
 
     assert keep_trying("projector", act, stop=threading.Event(), say=said.append, notes=notes) == "done"
     assert len(said) == 1
-    assert said[0].startswith("projector waits and tries again: Kafka at here:1 does not answer")
+    assert said[0].startswith("projector is waiting and will try again: Kafka at here:1 does not answer")
     assert [(note.service, note.error[:15]) for note in notes.read()] == [("projector", "Kafka at here:1")]
     notes.clear("projector")
     assert list(notes.read()) == []
@@ -161,7 +161,7 @@ def test_home_when_it_ran_before_then_begins_with_its_ports_unless_others_are_ch
 
 def test_client_when_its_home_does_not_run_then_does_not_ask_who_listens_at_the_default_address(tmp_path: Path) -> None:
     (tmp_path / PORTS_FILE).write_text("{}")
-    with pytest.raises(LogUnavailableError, match=f"nothing runs in {tmp_path}. Start it .`commitlog up`"):
+    with pytest.raises(LogUnavailableError, match=f"nothing is running in {tmp_path}. Start it .`commitlog up`"):
         make_consumer(settings_of(tmp_path))
     make_consumer(settings_of(tmp_path, bootstrap_servers="127.0.0.1:9")).close()
 
@@ -171,11 +171,11 @@ def test_catalog_when_its_home_does_not_run_then_does_not_ask_who_listens_at_the
 ) -> None:
     assert catalog_url(settings_of(tmp_path)).endswith("127.0.0.1:5432/commitlog")
     (tmp_path / PORTS_FILE).write_text("{}")
-    with pytest.raises(CatalogUnavailableError, match=f"nothing runs in {tmp_path}. Start it .`commitlog up`"):
+    with pytest.raises(CatalogUnavailableError, match=f"nothing is running in {tmp_path}. Start it .`commitlog up`"):
         catalog_url(settings_of(tmp_path))
-    with pytest.raises(CatalogUnavailableError, match="nothing runs"), current_catalog(settings_of(tmp_path)):
+    with pytest.raises(CatalogUnavailableError, match="nothing is running"), current_catalog(settings_of(tmp_path)):
         pass
-    with pytest.raises(CatalogUnavailableError, match="nothing runs"), reading_log(settings_of(tmp_path)):
+    with pytest.raises(CatalogUnavailableError, match="nothing is running"), reading_log(settings_of(tmp_path)):
         pass
     assert catalog_url(settings_of(tmp_path, database_url="postgresql://me@here/c")) == "postgresql://me@here/c"
 
@@ -185,7 +185,7 @@ def test_catalog_when_its_home_does_not_run_then_does_not_ask_who_listens_at_the
 )
 def test_catalog_when_it_refuses_the_connection_then_does_not_say_that_it_does_not_answer(detail: str) -> None:
     refused = CatalogUnavailableError("here/c", detail=f"connection failed: {detail}")
-    assert str(refused).startswith("PostgreSQL at here/c refuses the connection")
+    assert str(refused).startswith("PostgreSQL at here/c refused the connection")
     assert "Start it" not in str(refused)
     assert str(CatalogUnavailableError("here/c", detail="Connection refused")).startswith(
         "PostgreSQL at here/c does not answer"
@@ -194,7 +194,7 @@ def test_catalog_when_it_refuses_the_connection_then_does_not_say_that_it_does_n
 
 def test_ui_when_kafka_does_not_answer_then_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(settings: Settings, **_: Any) -> None:
-        monkeypatch.setattr(ui, "run_page", lambda settings, **_: pytest.fail("it is tried again"))
+        monkeypatch.setattr(ui, "run_page", lambda settings, **_: pytest.fail("trying again"))
         raise LogUnavailableError(settings.bootstrap_servers)
 
     monkeypatch.setattr(ui, "run_page", away)

@@ -86,4 +86,4 @@ def test_lag_when_it_cannot_be_told_then_says_why(what: str) -> None:
     else:
         world.done = {}
     assert world.look() == (None, None)
-    assert ("broker:9092" if what == "away" else "where it begins") in str(world.lag.problem)
+    assert ("broker:9092" if what == "away" else "its starting position") in str(world.lag.problem)

@@ -351,7 +351,7 @@ def test_endpoint_when_its_port_is_taken_then_the_service_goes_on_at_another(set
     [
         (SequencerStatus(Phase.LOADING), None, "it is LOADING"),
         (SERVING, 0.0, None),
-        (SERVING, LAG_S_MAX + 1, "proposals wait for 11 s"),
+        (SERVING, LAG_S_MAX + 1, "proposals have waited for 11 s"),
     ],
 )
 def test_sequencer_when_it_has_not_caught_up_then_is_not_ready(
@@ -391,10 +391,10 @@ def test_whole_when_one_of_its_services_is_not_ready_then_it_is_not_and_says_whi
     stays = (sys.executable, "-c", "import time; time.sleep(600)")
     supervisor = Supervisor([Service("sequencer", (), program=stays)], settings.environment(), say=lambda _: None)
     whole, sequencer = WatchedWhole(settings, supervisor), WatchedOne("it is LOADING")
-    assert whole.problem() == "sequencer: it does not run, and is started again"
+    assert whole.problem() == "sequencer: not running; it is being restarted"
     supervisor.check()
     try:
-        assert whole.problem() == "sequencer: it has not begun"
+        assert whole.problem() == "sequencer: it has not started yet"
         with endpoint(settings, sequencer), endpoint(settings, whole) as address:
             assert read(f"{address}readyz") == (503, "sequencer: it is LOADING\n")
             sequencer.says = None
@@ -438,10 +438,10 @@ def test_whole_when_its_relay_is_not_ready_then_it_is_still(settings: Settings) 
 @pytest.mark.parametrize(
     ("partitions", "proposals_s", "outcomes_s", "problem"),
     [
-        (0, 0.0, 0.0, "it has not begun"),
+        (0, 0.0, 0.0, "it has not started yet"),
         (4, 0.0, 0.0, None),
-        (4, LAG_S_MAX + 1, 0.0, "proposals wait at the border for 11 s"),
-        (4, 0.0, LAG_S_MAX + 1, "what was decided has not come to the border for 11 s"),
+        (4, LAG_S_MAX + 1, 0.0, "proposals have waited at the border for 11 s"),
+        (4, 0.0, LAG_S_MAX + 1, "decided outcomes have not reached the border for 11 s"),
     ],
 )
 def test_relay_when_something_waits_for_it_then_is_not_ready_and_says_what(

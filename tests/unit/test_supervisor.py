@@ -76,7 +76,7 @@ def test_supervisor_when_a_service_ends_with_a_code_of_its_own_then_goes_on_with
     with supervised([fenced], log_file.parent, said) as supervisor:
         turn(supervisor, lambda: "stays" in log_file.read_text())
         [described] = supervisor.described()
-    assert said == [f"fenced ended with exit code 75 and goes on as: {STAYS[0]}"]
+    assert said == [f"fenced ended with exit code 75 and is restarted as: {STAYS[0]}"]
     assert (described.name, described.starts) == ("fenced", 2)
 
 
@@ -86,7 +86,7 @@ def test_supervisor_when_a_service_ends_again_and_again_then_starts_it_later_eac
     said: list[str] = []
     with supervised([Service("broken", ("print('begins')",), program=PYTHON)], None, said) as supervisor:
         turn(supervisor, lambda: len(said) == 2)
-    assert said == [f"broken ended with exit code 0; it is started again in {delay} s" for delay in ("0.2", "0.4")]
+    assert said == [f"broken ended with exit code 0; restarting it in {delay} s" for delay in ("0.2", "0.4")]
     assert capfd.readouterr().out == "begins\n" * 2
 
 
@@ -107,7 +107,7 @@ def test_supervisor_when_the_machine_has_no_process_left_then_tries_again_later(
         [described] = supervisor.described()
     assert described.starts == 1
     assert said == [
-        f"steady cannot be started ([Errno 11] Resource temporarily unavailable); it is tried again in {delay} s"
+        f"steady cannot be started ([Errno 11] Resource temporarily unavailable); trying again in {delay} s"
         for delay in ("0.2", "0.4")
     ]
 

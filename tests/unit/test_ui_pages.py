@@ -141,7 +141,7 @@ def test_pages_when_listed_then_each_marks_where_it_is(client: TestClient) -> No
 
 def test_overview_when_nothing_was_decided_lately_then_does_not_say_that_nothing_ever_was(client: TestClient) -> None:
     text = outline(client, "/").text
-    assert "nothing came lately" in text
+    assert "nothing recently" in text
     assert " yet" not in text
 
 
@@ -193,9 +193,9 @@ def test_log_page_when_searched_then_only_what_is_like_that(client: TestClient, 
     ("query", "said"),
     [
         ("proposal=12", "no proposal id"),
-        ("snapshot=-1", "no number of a snapshot"),
-        ("snapshot=\u0663", "no number of a snapshot"),
-        ("snapshot=99999999999999999999", "no number of a snapshot"),
+        ("snapshot=-1", "not the number of a snapshot"),
+        ("snapshot=\u0663", "not the number of a snapshot"),
+        ("snapshot=99999999999999999999", "not the number of a snapshot"),
         ("verdict=maybe", "maybe"),
         ("writer=%00", "NUL"),
         ("table=nothing", "there is no table main.nothing"),
@@ -227,7 +227,7 @@ def test_log_page_when_nothing_was_decided_then_says_so(tmp_path: Path) -> None:
     with InMemoryCommitLog(data_path=tmp_path) as empty:
         client = TestClient(create_app(empty, name="empty", pulse=Pulse(empty)))
         assert "Nothing has been decided yet" in client.get("/log").text
-        assert "There is no table yet" in client.get("/tables").text
+        assert "There are no tables yet" in client.get("/tables").text
         assert "Nobody has proposed anything yet" in client.get("/writers").text
         assert client.get("/").status_code == 200
 
@@ -272,9 +272,9 @@ def test_outcomes_when_gone_through_one_by_one_then_from_the_first_to_the_last(
         ("/snapshot/999", "snapshot 999"),
         ("/proposal/12", "no proposal id"),
         ("/proposal/01934f3e-7c00-7000-8000-000000000001", "Never seen"),
-        ("/outcome/x", "no number of a snapshot or outcome"),
-        ("/outcome/99999999999999999999", "no number of a snapshot or outcome"),
-        ("/snapshot/99999999999999999999", "no number of a snapshot or outcome"),
+        ("/outcome/x", "not the number of a snapshot or outcome"),
+        ("/outcome/99999999999999999999", "not the number of a snapshot or outcome"),
+        ("/snapshot/99999999999999999999", "not the number of a snapshot or outcome"),
         ("/table?name=%00", "NUL"),
         ("/table?name=nothing", "main.nothing"),
         ("/table?name=flights&at=999", "999"),
@@ -424,7 +424,7 @@ def test_table_page_when_a_file_is_gone_then_the_rest_of_the_page_is_there(tmp_p
         client = TestClient(create_app(log, name="gone", pulse=Pulse(log)))
         text = outline(client, table_link("main", "flights")).text
     assert "delay_min" in text
-    assert ".parquet" in text.partition("Who overlapped")[0]
+    assert ".parquet" in text.partition("Overlapping transactions")[0]
 
 
 @dataclass(frozen=True)
@@ -446,7 +446,7 @@ class LogIsNotWell:
         LinkHealth("t", LinkProgress("tokyo", HOSTILE, 9, 7, 0, 4, 12), lag=3, lag_s=61.0, at_ms=0),
     )
     relay: RelayHealth = field(default_factory=lambda: RelayHealth(running=0, proposals=1_200, outcomes=0))
-    problems: tuple[str, ...] = ("no sequencer is alive: run `commitlog serve`", HOSTILE)
+    problems: tuple[str, ...] = ("no sequencer is running: run `commitlog serve`", HOSTILE)
 
 
 def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_to_do(log: InMemoryCommitLog) -> None:
@@ -454,7 +454,7 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
     page = outline(client, "/health")
     for told in (
         "Not well",
-        "no sequencer is alive: run `commitlog serve`",
+        "no sequencer is running: run `commitlog serve`",
         "5 outcomes behind, for 12.5 s",
         "outcome 4",
         "1 machine stands by.",
@@ -483,9 +483,9 @@ def test_health_page_when_it_is_not_known_how_far_readers_are_then_they_are_not_
         lag_s=None,
     )
     page = outline(TestClient(create_app(log, name="main", pulse=Pulse(log), health=health)), "/health")
-    assert "They see all that was decided" not in page.text
-    assert "How far they are is not known." in page.text
-    assert "Epoch 3; how far it is is not known." in page.text
+    assert "They see everything that was decided" not in page.text
+    assert "Their position is unknown." in page.text
+    assert "Epoch 3; its position is unknown." in page.text
     assert "None" not in page.text
 
 
@@ -581,11 +581,11 @@ def test_sites_page_when_the_log_is_a_node_then_shows_how_far_the_others_are_and
         name: TestClient(create_app(each, name=name, pulse=Pulse(each)), base_url="http://localhost")
         for name, each in logs.items()
     }
-    assert "This log is no node" in pages["paris"].get("/sites").text
+    assert "This log is not a node" in pages["paris"].get("/sites").text
     for priority, (name, each) in enumerate(logs.items(), start=1):
         with each.transaction() as tx:
             tx.configure(node_name=name, node_priority=priority)
-    assert "Nothing of another site has come yet" in pages["paris"].get("/sites").text
+    assert "Nothing has come from another site yet" in pages["paris"].get("/sites").text
     paris, other = logs.values()
     with paris.transaction() as tx:
         tx.create_table("main.k", {"id": "int64", "v": "varchar"}, primary_key=["id"], unique=[["v"]])

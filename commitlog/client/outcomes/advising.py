@@ -99,7 +99,7 @@ def _rebase(outcome: m.Outcome, rebase: Alternative) -> str:
         return f"{again}; from there even the same changes would have passed"
     if rebase.passes is None:
         return again
-    return f"{again}; the changes have to be made anew, since from there the same ones are refused: {rebase.because}"
+    return f"{again}; the changes have to be computed again there, as the same ones would be refused: {rebase.because}"
 
 
 def _subject(proposal: m.Proposal, alternative: Alternative) -> str:

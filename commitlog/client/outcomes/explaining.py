@@ -31,13 +31,13 @@ _ROW_KINDS = frozenset(
 _FILE_KINDS = frozenset({m.ConflictKind.TABLE_DELETED_FROM, m.ConflictKind.TABLE_COMPACTED})
 _ADVICE = {
     m.Reason.INTERNAL: "a defect of commitlog: report the traceback in the sequencer's log; after an upgrade send a new id",
-    m.Reason.MALFORMED: "the bytes are no proposal: write them with this package or the schemas in schemas/",
-    m.Reason.PROPOSAL_EXPIRED: "if it never committed, send the same changes under a new id, made by a clock that is right",
+    m.Reason.MALFORMED: "the bytes are not a proposal: write them with this package or the schemas in schemas/",
+    m.Reason.PROPOSAL_EXPIRED: "if it never committed, send the same changes under a new id, made with a correct clock",
     m.Reason.WRITER_FENCED: "another process writes under this writer_id now: stop, or open the writer again",
     m.Reason.TOO_LATE: "send the same changes under a new id, with a later decide_before_ms",
     m.Reason.BASE_UNKNOWN: "the base is not in this log: read the table again here, and propose from what you read",
     m.Reason.BASE_EXPIRED: "rebase: read again at the head, and propose from there",
-    m.Reason.INVALID: "change the request as the reason says: sent again as it is, it is refused again",
+    m.Reason.INVALID: "change the request as the reason says: sent again unchanged, it is refused again",
 }
 
 
@@ -62,12 +62,12 @@ class Explanation:
             return "\n".join(_decided(status.outcome, self.tried, self.unavailable))
         shown = format_id(status.proposal_id)
         if status.state is OutcomeState.UNDECIDED:
-            return f"Proposal {shown} is in the log and not decided yet; the sequencer will answer it in its turn."
+            return f"Proposal {shown} is in the log but not decided yet; it waits for the sequencer."
         searched = ", ".join(f"{at.offset} of partition {at.partition}" for at in status.positions)
         return (
             f"Proposal {shown} was never seen"
             + (f" (searched up to offset {searched})" if searched else "")
-            + ". It was not sent to this log, or its bytes were unreadable: then they are in the dead letters."
+            + ". It was not sent to this log, or its bytes could not be read and are in the dead letters."
         )
 
 
@@ -125,7 +125,7 @@ def _verdict(outcome: m.Outcome) -> str:
         return f"COMMITTED as snapshot {outcome.snapshot_id}"
     if outcome.verdict is m.Verdict.DUPLICATE:
         first = "an earlier one" if outcome.original_seq is None else f"outcome {outcome.original_seq}"
-        return f"DUPLICATE of {first}: that answer holds"
+        return f"DUPLICATE of {first}, whose answer holds"
     reason = outcome.reason.value if outcome.reason else "no reason"
     code = f" ({outcome.invalid_code})" if outcome.invalid_code else ""
     return f"REJECTED, {reason}{code}, at head {outcome.head_snapshot_id}"
@@ -146,7 +146,7 @@ def _conflict(conflict: m.Conflict) -> str:
     where = "change" if conflict.proposed_change is not None else "read"
     index = conflict.proposed_change if conflict.proposed_change is not None else conflict.proposed_read
     made_by = f", proposal {format_id(conflict.committed_proposal_id)}" if conflict.committed_proposal_id else ""
-    forgotten = "" if conflict.committed_writer_id else ", by a writer not remembered any more"
+    forgotten = "" if conflict.committed_writer_id else ", by a writer no longer remembered"
     return f"{where} {index}: {conflict.detail} [{conflict.kind.value}{made_by}{forgotten}]"
 
 
@@ -164,7 +164,7 @@ def way_out(outcome: m.Outcome) -> str | None:
         return _ADVICE[outcome.reason]
     rebase = f"rebase: read again at snapshot {outcome.head_snapshot_id}, and propose from there (log.run does so)"
     finer = _finer(outcome.conflicts)
-    return rebase if finer is None else f"{rebase}; to meet it less often, {finer}"
+    return rebase if finer is None else f"{rebase}; to avoid such conflicts, {finer}"
 
 
 def _finer(conflicts: tuple[m.Conflict, ...]) -> str | None:

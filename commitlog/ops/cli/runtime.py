@@ -54,7 +54,7 @@ def status_command(settings: Settings, as_json: bool) -> None:
     health = (
         log_health(settings)
         if _has_servers(settings, runtime)
-        else LogHealth(settings.log, problems=("not running: `commitlog up` starts it",))
+        else LogHealth(settings.log, problems=("not running; start it with `commitlog up`",))
     )
     if as_json:
         print_json({**runtime.as_dict(), "health": health.as_dict()})

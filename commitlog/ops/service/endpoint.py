@@ -65,7 +65,7 @@ def endpoint(settings: Settings, watched: Watched) -> Iterator[str]:
         _served(_Told(settings.log, watched), taken),
         noted(settings, measures_note(watched.service), settings.metrics_host, taken) as address,
     ):
-        _logger.info("measures are at %smetrics", address)
+        _logger.info("metrics are at %smetrics", address)
         for lag in watched.lags:
             threading.Thread(target=lag.watch, args=(stop,), name="lag", daemon=True).start()
         try:
@@ -112,7 +112,7 @@ class _Server(ThreadingHTTPServer):
     def handle_error(self, *_: Any) -> None:
         """Who asks may go away before the answer; all else is a defect, for the log."""
         if not isinstance(sys.exception(), ConnectionError):
-            _logger.exception("a request was not answered")
+            _logger.exception("a request could not be answered")
 
 
 @contextmanager

@@ -144,7 +144,7 @@ class _Certificate:
             try:
                 self._shown = self._read()
             except ConfigurationError as error:
-                _logger.warning("%s; clients are shown the one before it", error)
+                _logger.warning("%s; the previous certificate stays in use", error)
             else:
                 _logger.info("the certificate was renewed")
         return self._shown

@@ -151,10 +151,10 @@ def log_health(settings: Settings) -> LogHealth:
     last = read.last
     unserved: tuple[str, ...] = ()
     if heartbeat is None:
-        unserved = (f"no sequencer is alive: {_who_starts(settings, 'sequencer')}",)
+        unserved = (f"no sequencer is running: {_who_starts(settings, 'sequencer')}",)
     elif stands_still:
         since = f"for more than {UNDECIDED_S_MAX:.0f} s"
-        unserved = (f"proposals wait {since}, though a sequencer is alive: it is slow, or stuck; its log says more",)
+        unserved = (f"proposals have waited {since} although a sequencer is running: it is slow or stuck; see its log",)
     return LogHealth(
         settings.log,
         sequencer_alive=heartbeat is not None,
@@ -183,8 +183,8 @@ def _at_the_border(settings: Settings, partitions: int) -> tuple[RelayHealth | N
         running = _in_time(outcomes.readers, RELAY_TIMEOUT_S)
         found = RelayHealth(running, proposals.count(partitions), outcomes.count(1))
     except CommitLogError as error:
-        return None, (f"how far the relay is cannot be told: {error}",)
-    return found, () if found.running else (f"no relay is alive: {_who_starts(settings, 'relay')}",)
+        return None, (f"cannot tell how far the relay is: {error}",)
+    return found, () if found.running else (f"no relay is running: {_who_starts(settings, 'relay')}",)
 
 
 def _ill_set(settings: Settings, partitions: int) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _ill_set(settings: Settings, partitions: int) -> tuple[str, ...]:
     mended; nothing where these credentials may not look."""
     wanted = wanted_topics(settings.log, partitions, 0)
     missing = missing_topics(settings, wanted)
-    gone = [f"there is no topic {name}: `commitlog init` makes what is missing of a log" for name in missing]
+    gone = [f"there is no topic {name}: `commitlog init` creates what a log lacks" for name in missing]
     try:
         wrong = wrong_settings(settings, {name: wanted[name] for name in wanted if name not in missing})
     except LogRefusedError:
@@ -214,10 +214,10 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
     """How readers are, and how far the log is, which is found by the catalog."""
     try:
         if not catalog.exists():
-            return _Reading(problems=("there is no catalog yet: no projector has run",))
+            return _Reading(problems=("there is no catalog yet: run `commitlog init`, or start a projector",))
         applied = catalog.applied()
         if applied is not None and applied.log_id != log_id:
-            return _Reading(problems=("the catalog is another log's: check COMMITLOG_DATABASE_URL",))
+            return _Reading(problems=("the catalog belongs to another log: check COMMITLOG_DATABASE_URL",))
         alive = _in_time(catalog.has_projector, PROJECTOR_TIMEOUT_S)
         standbys, lag_s, last = catalog.standbys(), _lag_s(lookup, applied), lookup.last()
     except CommitLogError as error:
@@ -227,7 +227,7 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
         problems.append(f"no projector is connected to the catalog: {_who_starts(settings, 'projector')}")
     if lag_s > LAG_S_MAX:
         problems.append(
-            f"readers do not see what was decided {lag_s:.0f} s ago: the projector is slow, or stuck; its log says more"
+            f"readers have not seen decided outcomes {lag_s:.0f} s ago: the projector is slow or stuck; see its log"
         )
     return _Reading(alive, standbys, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
 
@@ -256,9 +256,9 @@ def _who_starts(settings: Settings, service: str) -> str:
     if is_here and (problem := unready(settings, service)) is not None:
         return f"there is one on this machine, and {problem}; if it is stuck, end its process"
     if service in run:
-        return f"`commitlog up` starts it again; why it ended says {settings.home / 'logs' / f'{service}.log'}"
+        return f"`commitlog up` restarts it; {settings.home / 'logs' / f'{service}.log'} says why it ended"
     if running_at(settings, measures_note("serve")) is not None:
-        return "`commitlog serve` starts it again, and its log says why it ended"
+        return "`commitlog serve` restarts it; its log says why it ended"
     return "run `commitlog serve` or `commitlog up`"
 
 

@@ -48,7 +48,7 @@ def keep_trying(
             now = time.monotonic()
             if now - said_at >= SAID_EVERY_S:
                 said_at = now
-                say(f"{what} waits and tries again: {error}")
+                say(f"{what} is waiting and will try again: {error}")
             if notes is not None:
                 notes.leave(what, error)
         pause_s = PAUSE_S_MIN if now - began_at > STEADY_AFTER_S else min(pause_s * 2, PAUSE_S_MAX)

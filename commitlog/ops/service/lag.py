@@ -48,7 +48,7 @@ class Lag:
         self._no_records: Offsets = {}
         self.records: int | None = None
         self.seconds: float | None = None
-        self.problem: str | None = "nobody has looked yet"
+        self.problem: str | None = "it has not been measured yet"
 
     def watch(self, stop: threading.Event) -> None:
         """Look each second, until it is told to stop."""
@@ -62,7 +62,7 @@ class Lag:
             self.problem = self._compare()
         except Exception as error:
             # Whatever it is: who cannot be looked at is not ready, and the service itself goes on.
-            _logger.debug("the lag cannot be told", exc_info=error)
+            _logger.debug("the lag is unknown", exc_info=error)
             self.problem = str(error) or repr(error)
         if self.problem is not None:
             self.records = self.seconds = None
@@ -70,7 +70,7 @@ class Lag:
     def _compare(self) -> str | None:
         done = self._done()
         if not done:
-            return "it does not know yet where it begins"
+            return "its starting position is not known yet"
         ends, now_s = self._ends(done), self._clock_s()
         self._note(done, ends, now_s)
         if self.seconds is not None and self.seconds > LAG_S_MAX and not self._has_any(done, ends):

@@ -115,9 +115,7 @@ class RunningLink:
         read = self._read
         if read is None:
             # How far it is behind a site that it has lost, it does not know: that may be much by now.
-            raise _NotRunningError(
-                "it has lost one of its sites, and begins again when that answers; its log says more"
-            )
+            raise _NotRunningError("one of its sites does not answer; it continues once that does; see its log")
         return {0: read.last_seq()}
 
 
@@ -159,15 +157,15 @@ class LinkHealth:
         """What is wrong with a link that has told nothing for long; its process may end, or hang, without a word."""
         if self.age_s < SILENT_S:
             return None
-        return f"{self.service} has told nothing for {self.age_s:.0f} s: it is stuck, or does not run here any more"
+        return f"{self.service} has not reported for {self.age_s:.0f} s: it is stuck, or no longer runs here"
 
     def __str__(self) -> str:
         done = self.progress
-        aged = "" if self.age_s < AGED_S else f", as told {self.age_s:.0f} s ago"
+        aged = "" if self.age_s < AGED_S else f", as of {self.age_s:.0f} s ago"
         behind = (
             f"{self.lag} behind" + ("" if self.lag_s is None else f", for {self.lag_s:.1f} s")
             if self.lag
-            else "all brought"
+            else "up to date"
             if self.lag == 0
             else "not asked"
         )

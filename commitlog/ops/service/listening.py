@@ -53,7 +53,7 @@ def listening(host: str, port: int, *, is_chosen: bool = True, last: int = 0) ->
             return socket.create_server((host.strip("[]"), each), family=family)
         except OSError as error:
             why = error.strerror
-    raise ConfigurationError(f"the service cannot listen at {host}, port {port}: {why}")
+    raise ConfigurationError(f"the service cannot listen on {host}, port {port}: {why}")
 
 
 def last_port(settings: Settings, service: str) -> int:

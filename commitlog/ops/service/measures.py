@@ -37,107 +37,136 @@ class Measures:
         """What every service tells."""
         yield self._gauge(
             "ready",
-            "Whether it has caught up: 1, or 0 when what it reads has waited for too long.",
+            "1 if the service has caught up, 0 if what it reads has waited for too long.",
             {service: is_ready},
             "service",
         )
-        yield self._gauge("build", "How the core runs, as a label; always 1.", {compiled.form: 1}, "core")
+        yield self._gauge(
+            "build", "Always 1; the label says how the core runs (compiled or interpreted).", {compiled.form: 1}, "core"
+        )
 
     def of_sequencer(self, status: SequencerStatus, lag: Lag) -> Iterator[Metric]:
         """What a sequencer tells of itself, and what waits for it."""
         phases = {phase.value: phase is status.phase for phase in Phase}
         yield self._gauge(
-            "sequencer_phase", "1 for the phase that it is in: SERVING is the active one's.", phases, "phase"
+            "sequencer_phase",
+            "1 for the phase that the sequencer is in; the active sequencer is in SERVING.",
+            phases,
+            "phase",
         )
         yield self._gauge(
             "sequencer_epoch",
-            "The active sequencer's epoch, as this one knows it: one more with each takeover.",
+            "Epoch of the active sequencer, as far as this one knows; each takeover adds one.",
             status.epoch,
         )
-        yield self._gauge("decided_seq", "The last outcome that the log holds.", status.seq)
-        yield self._gauge("decided_snapshot_id", "The head after it.", status.head_snapshot_id)
+        yield self._gauge("decided_seq", "Seq of the last outcome in the log.", status.seq)
+        yield self._gauge("decided_snapshot_id", "Head snapshot after that outcome.", status.head_snapshot_id)
         verdicts = {verdict.value: count for verdict, count in status.decided.items()}
-        yield self._counter("decisions", "Outcomes of this process that the log holds.", verdicts, "verdict")
-        yield self._counter("internal_errors", "Proposals refused for a defect of commitlog.", status.internal)
-        yield self._counter("batches", "Appends of this process that the log holds.", status.batches)
-        what = "From when a batch's first proposal was made, by its writer's clock, until the log holds its outcome."
+        yield self._counter("decisions", "Outcomes that this process has appended to the log.", verdicts, "verdict")
+        yield self._counter(
+            "internal_errors", "Proposals refused as INTERNAL, because of a defect of commitlog.", status.internal
+        )
+        yield self._counter("batches", "Batches that this process has appended to the log.", status.batches)
+        what = (
+            "Time from when a batch's first proposal was made, by its writer's clock, until its outcome is in the log."
+        )
         yield self._histogram("decision_seconds", what, status.accepted_after)
         yield self._counter(
-            "doubts", "How often it did not know what Kafka had taken, and loaded the log again.", status.doubts
+            "doubts",
+            "Times that the sequencer did not know what Kafka had stored, and reloaded the log.",
+            status.doubts,
         )
         skipped = {skip.value: status.skipped.get(skip, 0) for skip in Skip}
-        yield self._counter("skipped_records", "Records of the results that do not count, and why.", skipped, "why")
-        yield from self._lag("sequencer", "Proposals that are not decided.", lag)
+        yield self._counter("skipped_records", "Records in the results that do not count, by cause.", skipped, "why")
+        yield from self._lag("sequencer", "Proposals that are not decided yet.", lag)
 
     def of_projector(self, status: ProjectorStatus, lag: Lag) -> Iterator[Metric]:
         """What a projector tells of itself, and what waits for it."""
         if status.applied_seq >= 0:
-            yield self._gauge("applied_seq", "The last outcome in the catalog.", status.applied_seq)
+            yield self._gauge("applied_seq", "Seq of the last outcome in the catalog.", status.applied_seq)
         if status.head_snapshot_id:
-            yield self._gauge("applied_snapshot_id", "The head that readers see.", status.head_snapshot_id)
-        yield self._gauge("projector_standby", "1 while it waits for its turn to write the catalog.", status.is_standby)
-        yield self._counter("projected_batches", "SQL transactions of this process.", status.batches)
-        yield self._counter("projector_restarts", "How often it has begun again: PostgreSQL was lost.", status.restarts)
+            yield self._gauge("applied_snapshot_id", "Head snapshot that readers see.", status.head_snapshot_id)
+        yield self._gauge(
+            "projector_standby", "1 while the projector waits for its turn to write the catalog.", status.is_standby
+        )
+        yield self._counter("projected_batches", "SQL transactions committed by this process.", status.batches)
+        yield self._counter(
+            "projector_restarts", "Times that the projector started over because PostgreSQL was lost.", status.restarts
+        )
         settled = {kind.value: count for kind, count in status.site_conflicts.items()}
-        yield self._counter("site_conflicts", "Rows that several sites had written, and one stands.", settled, "kind")
+        yield self._counter(
+            "site_conflicts",
+            "Rows that several sites had written and that were resolved to one version.",
+            settled,
+            "kind",
+        )
         moved = {action.value: count for action, count in status.rows_moved.items()}
-        what = "Rows of several sites that were held back, and that stood after all or were given up."
+        what = "Rows of several sites that were held back, and that later stood or were given up."
         yield self._counter("site_rows_moved", what, moved, "action")
-        what = "From the decision of a batch's first outcome until readers see it."
+        what = "Time from the decision of a batch's first outcome until readers see it."
         yield self._histogram("visible_seconds", what, status.visible)
-        yield from self._lag("projector", "Records of the results that the catalog does not hold.", lag)
+        yield from self._lag("projector", "Records in the results that the catalog does not hold yet.", lag)
 
     def of_checkpointer(self, *, replayed_seq: int, saved_seq: int) -> Iterator[Metric]:
         """What a checkpointer tells of itself."""
-        yield self._gauge("replayed_seq", "The last outcome that the checkpointer has replayed.", replayed_seq)
-        yield self._gauge("checkpoint_seq", "The last outcome in the newest checkpoint.", saved_seq)
+        yield self._gauge("replayed_seq", "Seq of the last outcome that the checkpointer has replayed.", replayed_seq)
+        yield self._gauge("checkpoint_seq", "Seq of the last outcome in the newest checkpoint.", saved_seq)
 
     def of_link(self, progress: LinkProgress, lag: Lag) -> Iterator[Metric]:
         """What a link tells of itself, and what waits for it at the site that it reads."""
         by = progress.source
         yield self._gauge(
             "link_snapshot_id",
-            "The last snapshot of the other site that was looked at.",
+            "Last snapshot of the other site that was handled.",
             {by: progress.snapshot_id},
             "source",
         )
         yield self._counter(
             "link_snapshots", "Snapshots of the other site that were brought.", {by: progress.brought}, "source"
         )
-        yield self._counter("link_row_changes", "Row changes in them.", {by: progress.row_changes}, "source")
-        yield self._counter("link_left_out", "Changes of what is not replicated.", {by: progress.left_out}, "source")
+        yield self._counter("link_row_changes", "Row changes in those snapshots.", {by: progress.row_changes}, "source")
+        yield self._counter(
+            "link_left_out",
+            "Changes left out, as what they change is not replicated.",
+            {by: progress.left_out},
+            "source",
+        )
         yield self._counter("link_files", "Data files that were brought.", {by: progress.files}, "source")
-        yield self._counter("link_file_bytes", "Bytes in them.", {by: progress.file_bytes}, "source")
+        yield self._counter("link_file_bytes", "Bytes in those data files.", {by: progress.file_bytes}, "source")
         if lag.records is not None and lag.seconds is not None:
-            what = "Outcomes of the other site that were not looked at."
+            what = "Outcomes of the other site that are not handled yet."
             yield self._gauge("link_lag_records", what, {by: lag.records}, "source")
             yield self._gauge(
-                "link_lag_seconds", "For how long the first of them has waited.", {by: lag.seconds}, "source"
+                "link_lag_seconds", "How long the oldest of them has waited.", {by: lag.seconds}, "source"
             )
 
     def of_gateway(self, progress: GatewayProgress) -> Iterator[Metric]:
         """What a gateway tells of itself."""
-        yield self._gauge("gateway_sessions", "DuckDB's clients that are connected.", progress.sessions())
+        yield self._gauge("gateway_sessions", "Connected DuckDB clients.", progress.sessions())
         answers = {answered.value: count for answered, count in progress.answers.items()}
-        yield self._counter("gateway_commits", "Commits of clients, by what they were told.", answers, "answer")
-        yield self._histogram("gateway_commit_seconds", "From a client's commit to its answer.", progress.durations)
+        yield self._counter("gateway_commits", "Commits of clients, by the answer they got.", answers, "answer")
+        yield self._histogram(
+            "gateway_commit_seconds", "Time from a client's commit to its answer.", progress.durations
+        )
 
     def of_relay(self, progress: RelayProgress, proposals: Lag, outcomes: Lag) -> Iterator[Metric]:
         """What a relay tells of itself, and what waits for all of a log's relays."""
-        yield self._gauge("relay_standby", "1 while another relay gives the outcomes.", progress.is_standby)
-        yield self._counter("relay_proposals", "Proposals from the border that the log holds.", progress.proposals)
-        yield self._counter("relay_dead_letters", "What came and is no proposal.", progress.dead_letters)
-        yield self._counter("relay_receipts", "Records of receipts that the border holds.", progress.receipts)
-        yield self._counter("relay_outcomes", "Outcomes that the border holds.", progress.outcomes)
-        yield from self._lag("relay_proposals", "Proposals at the border that are not in the log.", proposals)
-        yield from self._lag("relay_outcomes", "Records of the results that are not at the border.", outcomes)
+        yield self._gauge("relay_standby", "1 while another relay writes the outcomes.", progress.is_standby)
+        yield self._counter("relay_proposals", "Proposals taken from the border into the log.", progress.proposals)
+        yield self._counter(
+            "relay_dead_letters", "Records at the border that are not proposals.", progress.dead_letters
+        )
+        yield self._counter("relay_receipts", "Receipt records written to the border.", progress.receipts)
+        yield self._counter("relay_outcomes", "Outcomes written to the border.", progress.outcomes)
+        yield from self._lag("relay_proposals", "Proposals at the border that are not in the log yet.", proposals)
+        yield from self._lag("relay_outcomes", "Records in the results that are not at the border yet.", outcomes)
 
     def of_supervisor(self, services: Sequence[Supervised]) -> Iterator[Metric]:
         """What `serve` tells of the processes that it keeps running."""
         running = {each.name: each.pid is not None for each in services}
         starts = {each.name: each.starts for each in services}
-        yield self._gauge("service_running", "Whether a process of this machine runs.", running, "service")
-        yield self._counter("service_starts", "How often it was started.", starts, "service")
+        yield self._gauge("service_running", "1 if the process runs on this machine, 0 otherwise.", running, "service")
+        yield self._counter("service_starts", "Times that the process was started.", starts, "service")
 
     def _histogram(self, name: str, what: str, durations: Durations) -> Metric:
         family = HistogramMetricFamily(f"commitlog_{name}", what, labels=["log"])
@@ -147,7 +176,7 @@ class Measures:
     def _lag(self, service: str, what: str, lag: Lag) -> Iterator[Metric]:
         if lag.records is not None and lag.seconds is not None:
             yield self._gauge(f"{service}_lag_records", what, lag.records)
-            yield self._gauge(f"{service}_lag_seconds", "For how long the first of them has waited.", lag.seconds)
+            yield self._gauge(f"{service}_lag_seconds", "How long the oldest of them has waited.", lag.seconds)
 
     def _gauge(self, name: str, what: str, values: Mapping[str, float] | float, label: str | None = None) -> Metric:
         return self._filled(GaugeMetricFamily(f"commitlog_{name}", what, labels=_labels(label)), values)

@@ -31,7 +31,7 @@ def leave_word(path: Path, told: object) -> bool:
         unfinished.write_text(json.dumps(told), encoding="utf-8")
         unfinished.replace(path)
     except OSError as failure:
-        _logger.warning("no word could be left in %s: %s", path, failure)
+        _logger.warning("cannot write the status note %s: %s", path, failure)
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
         return False
@@ -43,7 +43,7 @@ def take_back(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as failure:
-        _logger.warning("what was left in %s stays there: %s", path, failure)
+        _logger.warning("cannot remove the status note %s: %s", path, failure)
 
 
 class Notes:

@@ -64,8 +64,8 @@ def check_reach(host: str, token: str | None) -> None:
         raise ConfigurationError("the page's token must have at least 16 characters")
     if token is None and not is_local(host):
         raise ConfigurationError(
-            f"the page would be open to everybody who reaches {host}: give a token (--token, or COMMITLOG_UI_TOKEN), or "
-            "listen at 127.0.0.1"
+            f"the page would be open to everybody who can reach {host}: set a token (--token, or "
+            "COMMITLOG_UI_TOKEN), or listen at 127.0.0.1"
         )
 
 

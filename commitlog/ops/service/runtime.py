@@ -110,12 +110,12 @@ class RuntimeStatus:
 
     def lines(self) -> Iterator[str]:
         """For people; the password is masked (it is in `run.json`)."""
-        state = f"running (pid {self.pid})" if self.running else "`commitlog up` does not run here"
+        state = f"running (pid {self.pid})" if self.running else "`commitlog up` is not running here"
         yield f"home       {self.home}: {state}"
         if self.bootstrap_servers and self.database_url:
-            yield f"Kafka      {self.bootstrap_servers}{'' if self.kafka_answers else ' (no answer)'}"
+            yield f"Kafka      {self.bootstrap_servers}{'' if self.kafka_answers else ' (does not answer)'}"
             shown = without_password(self.database_url)
-            yield f"PostgreSQL {shown}{'' if self.postgres_answers else ' (no answer)'}"
+            yield f"PostgreSQL {shown}{'' if self.postgres_answers else ' (does not answer)'}"
             yield f"lake       {self.data_path}"
         if self.page is not None:
             yield f"page       {self.page}"
@@ -124,7 +124,9 @@ class RuntimeStatus:
         for service in self.services:
             yield f"service    {service['name']}: pid {service['pid']}, started {counted(int(str(service['starts'])), 'time')}"
         if not self.running and (self.kafka_answers or self.postgres_answers):
-            yield "servers of a killed run are left; `commitlog up` goes on from there, `commitlog down` stops them"
+            yield (
+                "servers of a killed run are still running; `commitlog up` takes them over, `commitlog down` stops them"
+            )
 
 
 def up(
@@ -152,7 +154,7 @@ def up(
     say = _heard_or_not(say)
     running = status(settings)
     if running.running and not _is_ready(settings.home, running.pid):
-        say("another `up` or `down` is at work here; waiting until it is done")
+        say("another `up` or `down` is running here; waiting for it to finish")
         running = _settled(settings)
     if running.running:
         _check_log(settings, running)
@@ -165,10 +167,10 @@ def up(
     while not home.acquire():
         # Nobody has it who only looks, or stops what was left.
         if runner_pid(settings.home) is not None:
-            return _said(status(settings), "another `up` is at work here; nothing was started", say)
+            return _said(status(settings), "another `up` is running here; nothing was started", say)
         if time.monotonic() > deadline:
             raise LocalRuntimeError(
-                f"another command keeps {settings.home} locked: end the `commitlog down` that hangs"
+                f"another command holds the lock on {settings.home}: stop the `commitlog down` that hangs"
             )
         time.sleep(POLL_S)
     with _stopped_by_signal():
@@ -185,8 +187,8 @@ def up(
 def _check_log(settings: Settings, running: RuntimeStatus) -> None:
     if running.log not in (None, settings.log):
         raise LocalRuntimeError(
-            f"{settings.home} runs the log {running.log}, and a home runs one: give the log {settings.log} a home of its "
-            "own (--home)"
+            f"{settings.home} already runs the log {running.log}, and a home runs only one: give the log "
+            f"{settings.log} a home of its own (--home)"
         )
 
 
@@ -202,10 +204,10 @@ def down(settings: Settings, *, say: Say = print) -> bool:
             _signal(pid, signal.SIGKILL)
             _has_ended(settings.home, pid, KILL_TIMEOUT_S)
     elif not settings.home.is_dir():
-        say(f"nothing runs in {settings.home}: there is no such directory")
+        say(f"nothing is running in {settings.home}: there is no such directory")
         return False
     found = stop_orphans(settings.home) or found
-    say("stopped" if found else f"nothing runs in {settings.home}")
+    say("stopped" if found else f"nothing is running in {settings.home}")
     return found
 
 
@@ -301,8 +303,9 @@ def _check_not_moved(settings: Settings) -> None:
     if known is None or "://" in known or known == settings.data_path or Path(known).exists():
         return
     raise LocalRuntimeError(
-        f"the files of log {settings.log} are below {known}, which is not there, and the log names them by that place: bring "
-        f"the folder back, or make {known} a link to where it is now, such as {settings.data_path}"
+        f"the files of log {settings.log} are below {known}, which does not exist, and the log names them by that "
+        f"path: move the directory back, or make {known} a symbolic link to where it is now, such as "
+        f"{settings.data_path}"
     )
 
 
@@ -340,18 +343,16 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
                         _check_log(settings, running)
                         if running.running:
                             return running
-                    raise LocalRuntimeError(
-                        f"it could not be started in the background; all that it said is in {log_file}"
-                    )
+                    raise LocalRuntimeError(f"could not start in the background; its output is in {log_file}")
                 if time.monotonic() > deadline:
                     raise LocalRuntimeError(
-                        "it is not ready yet; wait, or stop it with `commitlog down`", log_file=log_file
+                        "`commitlog up` is not ready yet; wait, or stop it with `commitlog down`", log_file=log_file
                     )
                 time.sleep(POLL_S)
         except KeyboardInterrupt:
             if child.poll() is None:
                 child.returncode = 0
-                going_on = f"it goes on starting in the background (pid {child.pid})"
+                going_on = f"it continues to start in the background (pid {child.pid})"
                 say(f"{going_on}; `commitlog down` stops it; its log is {log_file}")
             raise
         _relay(said.read(), say)
@@ -407,7 +408,7 @@ def _say_what_is_not_used(settings: Settings, say: Say) -> None:
     for name in _NOT_USED:
         source = settings.sources[name]
         if source.startswith(("argument", "environment")):
-            say(f"{name} ({source}) is not used: `up` runs its own; `commitlog serve` uses yours")
+            say(f"{name} ({source}) is ignored: `up` runs its own servers; use `commitlog serve` to run on yours")
 
 
 @contextmanager

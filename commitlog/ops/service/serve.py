@@ -111,8 +111,8 @@ def _check_no_catalog(settings: Settings) -> None:
     if applied is not None:
         raise CatalogMismatchError(
             f"the database at {without_password(settings.database_url)} holds the catalog of another log, "
-            f"{format_id(applied.log_id)}, and each has one of its own: give log {settings.log} an empty database "
-            "(COMMITLOG_DATABASE_URL), or, where `commitlog up` runs it, a home of its own (--home)"
+            f"{format_id(applied.log_id)}, and each log needs its own: give log {settings.log} an empty database "
+            "(COMMITLOG_DATABASE_URL) or, with `commitlog up`, a home of its own (--home)"
         )
 
 

@@ -92,9 +92,9 @@ def installed_services(*, standby: bool) -> tuple[Service, ...]:
 
 
 _HOPELESS = {
-    EXIT_CANNOT_PROJECT: "an outcome cannot be written into the catalog, its log says which",
-    EXIT_LINK_STOPPED: "what another site has committed cannot be brought, its log says why",
-    EXIT_FENCED: "another one has taken its place",
+    EXIT_CANNOT_PROJECT: "an outcome cannot be written into the catalog (its log says which one)",
+    EXIT_LINK_STOPPED: "a commit of another site cannot be brought here (its log says why)",
+    EXIT_FENCED: "another one has taken over",
 }
 """What does not pass by itself soon, by exit code."""
 
@@ -251,7 +251,7 @@ def rotate(log_file: Path) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        _logger.warning("%s stays as long as it is: %s", log_file, error)
+        _logger.warning("cannot rotate %s: %s", log_file, error)
 
 
 def _started(
@@ -284,13 +284,13 @@ class _Run:
         if exit_code in self.service.arguments_after:
             self.arguments = self.service.arguments_after[exit_code]
             self.start_at = now
-            return f"{name} ended with exit code {exit_code} and goes on as: {' '.join(self.arguments)}"
+            return f"{name} ended with exit code {exit_code} and is restarted as: {' '.join(self.arguments)}"
         delay_s = self.restarts.delay_s(exit_code, now - self.started_at)
         self.start_at = now + delay_s
-        return f"{because(name, exit_code)}; it is started again in {delay_s:.1f} s"
+        return f"{because(name, exit_code)}; restarting it in {delay_s:.1f} s"
 
     def not_started(self, error: OSError, now: float) -> str:
         """Plans the next attempt and says so."""
         delay_s = self.restarts.delay_s(0, 0.0)
         self.start_at = now + delay_s
-        return f"{self.service.name} cannot be started ({error}); it is tried again in {delay_s:.1f} s"
+        return f"{self.service.name} cannot be started ({error}); trying again in {delay_s:.1f} s"

@@ -47,8 +47,9 @@ def _exporter(name: str) -> type:
     found = known.get(_BY_HTTP.get(name, name))
     if found is None:
         raise ConfigurationError(
-            f"OTEL_TRACES_EXPORTER is {name!r}, and here are {', '.join(sorted(known)) or 'none'}: "
-            "pip install what exports to it, such as 'commitlog[tracing]' for otlp"
+            f"OTEL_TRACES_EXPORTER is {name!r}, but the exporters installed here are: "
+            f"{', '.join(sorted(known)) or 'none'}. Install the one that it needs, such as 'commitlog[tracing]' for "
+            "otlp"
         )
     exporter: type = found.load()
     return exporter

@@ -49,7 +49,7 @@ class WatchedSequencer:
         phase = self._status().phase
         if phase not in (Phase.SERVING, Phase.STANDBY):
             return f"it is {phase.value}"
-        return _behind(self.lag, "proposals wait")
+        return _behind(self.lag, "proposals have waited")
 
     def _done(self) -> Offsets:
         return self._status().next_offsets
@@ -69,7 +69,9 @@ class WatchedProjector:
         return measures.of_projector(self._projector.status, self.lag)
 
     def problem(self) -> str | None:
-        return None if self._projector.status.is_standby else _behind(self.lag, "readers do not see what was decided")
+        return (
+            None if self._projector.status.is_standby else _behind(self.lag, "readers have not seen decided outcomes")
+        )
 
     def _done(self) -> Offsets:
         next_offset = self._projector.status.next_offset
@@ -96,7 +98,7 @@ class WatchedCheckpointer:
             )
 
     def problem(self) -> str | None:
-        return "it has not begun" if self.checkpointer is None else self.checkpointer.problem
+        return "it has not started yet" if self.checkpointer is None else self.checkpointer.problem
 
 
 class WatchedLink:
@@ -114,8 +116,8 @@ class WatchedLink:
 
     def problem(self) -> str | None:
         if self._running.progress is None:
-            return "it has not begun"
-        return _behind(self.lag, "what the other site has committed waits")
+            return "it has not started yet"
+        return _behind(self.lag, "commits of the other site have waited")
 
 
 class WatchedRelay:
@@ -137,9 +139,9 @@ class WatchedRelay:
 
     def problem(self) -> str | None:
         if not self.progress.partitions:
-            return "it has not begun"
-        return _behind(self.proposals, "proposals wait at the border") or _behind(
-            self.outcomes, "what was decided has not come to the border"
+            return "it has not started yet"
+        return _behind(self.proposals, "proposals have waited at the border") or _behind(
+            self.outcomes, "decided outcomes have not reached the border"
         )
 
 
@@ -170,7 +172,7 @@ class WatchedGateway:
         return measures.of_gateway(self.progress)
 
     def problem(self) -> str | None:
-        return "it does not listen yet" if self.address is None else None
+        return "it is not listening yet" if self.address is None else None
 
 
 def told_about(settings: Settings, watched: Watched) -> AbstractContextManager[object]:
@@ -188,5 +190,5 @@ def _ends_of(settings: Settings, topic: str) -> Callable[[Offsets], Offsets]:
 
 def _behind(lag: Lag, what: str) -> str | None:
     if lag.seconds is not None and lag.seconds > LAG_S_MAX:
-        return f"{what} for {lag.seconds:.0f} s: it is slow, or stuck; its log says more"
+        return f"{what} for {lag.seconds:.0f} s: it is slow or stuck; see its log"
     return lag.problem

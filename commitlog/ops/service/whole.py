@@ -37,5 +37,5 @@ class WatchedWhole:
 
     def _problem_of(self, service: Supervised) -> str | None:
         if service.pid is None:
-            return "it does not run, and is started again"
+            return "not running; it is being restarted"
         return unready(self._settings, service.name)
