@@ -132,7 +132,7 @@ class TopicReader:
             self._consumer = self._make_consumer(CHECK_TIMEOUT_S)
         except LogUnavailableError:
             return
-        _logger.warning("%s: a consumer %s; another one takes its place", self._topic, DEAF)
+        _logger.warning("%s: a consumer %s; another one goes on", self._topic, DEAF)
         self.start(self.next_offsets)
         self._settings.machine.thread(deaf.close, "commitlog-deaf")
 
