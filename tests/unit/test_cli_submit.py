@@ -97,7 +97,7 @@ def test_outcome_and_explain_when_asked_then_lines_without_a_head_also_by_the_se
         "snapshot   1",
     ]
     assert cli.lines("explain", "1") == cli.lines("explain", answer["proposal_id"])
-    with pytest.raises(InvalidRequestError, match="no outcome 2: the log ends at 1"):
+    with pytest.raises(InvalidRequestError, match="no outcome 2: the log ends with outcome 1"):
         cli.run("explain", "2")
 
 
