@@ -196,11 +196,15 @@ _FROM_JSON = json.JSONDecoder(parse_constant=_no_constant)
 _TO_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
+_UUID_DIGITS = re.compile(r"[0-9a-fA-F]{32}")
+
+
 def _uuid(value: RowValue, data_type: ColumnType) -> str:
-    try:
-        return str(UUID(_text(value, data_type)))
-    except ValueError:
-        raise ValueError("is no uuid") from None
+    # Python's own reader takes whatever int() does for digits: signs, spaces, underscores and those of other scripts.
+    digits = _text(value, data_type).removeprefix("urn:uuid:").strip("{}").replace("-", "")
+    if not _UUID_DIGITS.fullmatch(digits):
+        raise ValueError("is no uuid")
+    return str(UUID(digits))
 
 
 def _date(value: RowValue, _: ColumnType) -> date:
