@@ -422,7 +422,7 @@ def test_status_when_a_service_that_only_tells_of_itself_is_not_ready_or_stuck_t
     checkpointer = WatchedOne("it cannot write", service="checkpointer")
     with endpoint(settings, checkpointer), listening("127.0.0.1", 0) as silent:
         with noted(settings, measures_note("gateway"), "127.0.0.1", silent):
-            assert told() == ["checkpointer: it cannot write", "gateway: it does not answer within 0 s"]
+            assert told() == ["checkpointer: it cannot write", "gateway: no answer within 0 s"]
         Notes(settings).leave("checkpointer", "the disk is full")
         assert told() == ["checkpointer: the disk is full"]
         Notes(settings).clear("checkpointer")

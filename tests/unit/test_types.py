@@ -233,6 +233,14 @@ def test_a_number_for_a_decimal_then_only_where_it_stands_for_one(kind: str, val
         ("uint64", "1", True),
         ("varchar", "1", True),
         ("int64", 1, True),
+        ("json", {"a": ["1"]}, True),
+        ("list(int64)", ["1"], False),
+        ("list(int64)", [1, None], True),
+        ("list(uint64)", ["1"], True),
+        ("struct(a struct(b boolean), c varchar)", {"A": {"b": "true"}}, False),
+        ("struct(a struct(b boolean), c varchar)", {"A": {"b": True}, "c": "true"}, True),
+        ("map(int64, int64)", {"1": "1"}, False),
+        ("map(int64, int64)", {"1": 1}, True),
     ],
 )
 def test_text_where_json_has_a_type_then_only_for_what_json_cannot_hold(kind: str, value: Any, possible: bool) -> None:

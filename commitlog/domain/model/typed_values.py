@@ -344,6 +344,9 @@ _NARROW_INTEGERS = frozenset(INTEGER_BITS) - WIDE_INTEGERS
 
 def check_json_type(data_type: ColumnType, value: RowValue) -> None:
     """Raise ValueError for text where JSON has a type of its own; integers beyond 64 bits have to be text."""
+    if isinstance(value, list | dict):
+        for inner, item in _inside(data_type, value):
+            check_json_type(inner, item)
     if not isinstance(value, str):
         return
     if data_type.name in _NARROW_INTEGERS or data_type.name == "boolean":
@@ -373,13 +376,21 @@ def check_float_digits(data_type: ColumnType, value: RowValue) -> None:
             return
         if len(Decimal(str(value)).normalize(EXACT).as_tuple().digits) > _FLOAT_DIGITS:
             raise ValueError("has more digits than a float holds: give it as text")
-    elif isinstance(value, list) and data_type.name == "list":
-        for item in value:
-            check_float_digits(data_type.fields[0][1], item)
-    elif isinstance(value, dict) and data_type.name in ("struct", "map"):
+    elif isinstance(value, list | dict):
+        for inner, item in _inside(data_type, value):
+            check_float_digits(inner, item)
+
+
+def _inside(data_type: ColumnType, value: RowValue) -> list[tuple[ColumnType, RowValue]]:
+    """What a nested value holds, each with its type; keys of a map aside, which JSON has as text whatever they are."""
+    if isinstance(value, list) and data_type.name == "list":
+        return [(data_type.fields[0][1], item) for item in value]
+    if isinstance(value, dict) and data_type.name == "map":
+        return [(data_type.fields[1][1], item) for item in value.values()]
+    if isinstance(value, dict) and data_type.name == "struct":
         known = {fold(name): inner for name, inner in data_type.fields}
-        for name, item in value.items():
-            check_float_digits(known["value" if data_type.name == "map" else fold(name)], item)
+        return [(known[fold(name)], item) for name, item in value.items() if fold(name) in known]
+    return []
 
 
 SECOND_DIGITS = {

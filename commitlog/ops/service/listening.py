@@ -95,7 +95,7 @@ def unready(settings: Settings, service: str) -> str | None:
     """Why a service of this machine is not ready, by what it says of itself beside its measures; None when it is."""
     address = running_at(settings, measures_note(service))
     if address is None:
-        return "it has not begun"
+        return "it has not started yet"
     try:
         with urllib.request.urlopen(f"{address}readyz", timeout=ANSWER_TIMEOUT_S):
             return None
@@ -103,7 +103,7 @@ def unready(settings: Settings, service: str) -> str | None:
         with error:
             return str(error.read().decode()).strip()
     except OSError:
-        return f"it does not answer within {ANSWER_TIMEOUT_S:.0f} s"
+        return f"no answer within {ANSWER_TIMEOUT_S:.0f} s"
 
 
 def _from_here(host: str) -> str:
