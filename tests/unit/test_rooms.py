@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -208,11 +209,17 @@ def test_imports_when_in_a_room_then_stay_within_its_walls() -> None:
 
 
 def test_model_when_a_module_takes_its_values_as_m_then_none_of_them_by_name() -> None:
-    values = {"commitlog.domain.model", "commitlog.domain.model.kinds", "commitlog.domain.model.changes"}
+    model = "domain.model"
+    values = {
+        each.name for each in imports_of(modules()[model], f"commitlog.{model}") if each.name and each.name[0].isupper()
+    }
+    assert "Proposal" in values
     for module, source in modules().items():
         found = list(imports_of(source, f"commitlog.{module}"))
         if any((each.module, each.name) == ("commitlog.domain", "model") for each in found):
-            by_name = [each.name for each in found if each.module in values and each.name and each.name[0].isupper()]
+            by_name = [
+                each.name for each in found if each.module.startswith(f"commitlog.{model}") and each.name in values
+            ]
             assert by_name == [], module
 
 
@@ -275,6 +282,24 @@ def test_rooms_when_named_here_then_are_there_and_no_folder_is_without_one() -> 
     assert [folder for folder in sorted(folders) if folder.startswith(divided) and folder not in ROOMS] == []
 
 
+MAPPED = re.compile(r"^    (\w+(?:, \w+)*)\b", re.MULTILINE)
+
+
+def test_heads_when_they_map_their_room_then_name_every_module_in_it_and_no_other() -> None:
+    maps = {name: ast.get_docstring(parsed(source), clean=False) or "" for name, source in modules().items()}
+    mapped = {name: head for name, head in maps.items() if MAPPED.search(head) and _modules_in(name)}
+    assert {"domain.deciding", "domain.state", "log", "catalog", "sites", "gateway"} <= set(mapped)
+    for room, head in mapped.items():
+        assert _modules_in(room) - set(re.findall(r"\w+", head)) == set(), room
+        named = {name for names in MAPPED.findall(head) for name in names.split(", ")}
+        assert named - _modules_in(room) == set(), room
+
+
+def _modules_in(room: str) -> set[str]:
+    """What lies directly in a room."""
+    return {name.rpartition(".")[2] for name in modules() if name.rpartition(".")[0] == room}
+
+
 def test_config_when_others_need_the_environment_then_is_its_only_reader() -> None:
     # Which form of the core runs is settled before anything else is imported, so `compiled` reads that itself.
     readers = [name for name, source in modules().items() if _reads_environment(source)]
@@ -301,7 +326,7 @@ def _reads_environment(source: str) -> bool:
         ("domain.deciding.decide", "from commitlog.config import Settings"),
         ("domain.deciding.decide", "def f():\n    from commitlog.log import codec"),
         ("domain.state.replaying", "from commitlog.domain.deciding.rows import x"),
-        ("domain.model.changes", "if TYPE_CHECKING:\n    from commitlog.domain.state import index"),
+        ("domain.model.altering", "if TYPE_CHECKING:\n    from commitlog.domain.state import index"),
         ("domain.deciding.plan", "from ..again import verifying"),
         ("log.sequencer", "from commitlog import catalog"),
         ("log.sequencer", "import sqlalchemy.exc"),

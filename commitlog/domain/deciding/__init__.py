@@ -8,6 +8,8 @@ What may stand beside what was committed:
     append_blocks   the newest file since a base that a filter may match, without a look at each
     row_conflicts, row_references
                     rows of keyed tables that meet by key, and by foreign key
+    site_rows, standing_rows
+                    rows that a link brings from another site, and which of all of them stand
 Whether it could be at all, and what it is given:
     form            what a proposal says of itself
     changeset       its changes in order, each handed to the judge of its kind:
@@ -19,5 +21,4 @@ One proposal being looked at:
     rules           what can change a verdict beside the state and the proposal
     answers         the outcome in the making; answers that are repeated; receipts
     shortening      the outcome that would be too large
-    digest          which of two logs has the newer version of a row
 """

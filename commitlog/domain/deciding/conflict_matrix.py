@@ -3,7 +3,7 @@
 ``CONFLICT_MATRIX[(proposed, committed)]`` is the rule by which every pair of change kinds meets. Every cell is written; a row
 too short, a kind without a row and a word that is no rule fail at import. The manual's page is printed from it.
 
-Row changes of keyed tables meet by key: the cells say so, the meeting itself is in ``rows``.
+Row changes of keyed tables meet by key: the cells say so, the meeting itself is in ``row_conflicts``.
 """
 
 from __future__ import annotations

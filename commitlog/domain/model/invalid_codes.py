@@ -1,6 +1,6 @@
 """Why a change can never be: a code for programs beside the text for people, one for all that a program would treat alike.
 
-The names are a promise like those of ``kinds``. ``MEANINGS`` is printed as a page of the manual (``commitlog manual``).
+The names are a promise, like the kinds of changes. ``MEANINGS`` is printed as a page of the manual (``commitlog manual``).
 """
 
 from __future__ import annotations
