@@ -57,7 +57,7 @@ def connect(database_url: str, *, autocommit: bool = False, timeout_s: int = CON
 def connect_plainly(
     database_url: str, *, autocommit: bool, timeout_s: int = CONNECT_TIMEOUT_S, **options: int
 ) -> Connection:
-    """The same with psycopg's own errors; ``options`` of libpq are for where the URL has none.
+    """Like `connect`, but raises psycopg's own errors; of libpq's ``options`` the URL's own take precedence.
 
     Raises:
         ConfigurationError: the URL has an option that libpq does not know.

@@ -104,7 +104,7 @@ class CopyQueue:
         return not connection.is_busy() and self._heeds(connection.get_result())
 
     def _has_given(self) -> bool:
-        """Whether libpq has taken the data, and that they end; it has not while there is no room for them."""
+        """Whether libpq has taken the data and the end of the copy; False while it has no room for them."""
         connection = self._connection
         if self._data and connection.put_copy_data(self._data) == 0:
             return False

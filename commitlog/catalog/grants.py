@@ -57,8 +57,9 @@ _GRANT = sql.SQL("GRANT {}{} ON {} TO {}{}")
 
 
 def made_on(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> list[sql.SQL]:
-    """The statements that make triggers and row policies of users on these (schema, name) anew, as PostgreSQL itself writes
-    them, once those of the schema ``successor`` stand in their places."""
+    """The statements, in PostgreSQL's own words, that make users' triggers and row policies on these (schema, name) anew.
+
+    They are for when the relations of the schema ``successor`` have taken their places."""
     asked = {**_asked(relations, successor), "ours": TRIGGER}
     return [sql.SQL(statement) for _, statement in conn.execute(_ON_RELATIONS, asked).fetchall()]
 
@@ -72,10 +73,11 @@ def _asked(relations: Sequence[tuple[str, str]], successor: str) -> dict[str, ob
 
 
 def carry_over(conn: Connection, relations: Sequence[tuple[str, str]], successor: str) -> None:
-    """Give relations of the same names in the schema ``successor`` the grants of these (schema, name), and the owners as far as
-    this session may."""
+    """Give the relations of the same names in the schema ``successor`` the grants of these (schema, name).
+
+    Their owners too, as far as this session may."""
     asked = _asked(relations, successor)
-    # From PostgreSQL 16 on there are members who may not act as the role, as whoever has made it and is no superuser.
+    # Since PostgreSQL 16 a member need not be allowed to act as the role: whoever created it and is no superuser is not.
     asked["membership"] = "SET" if conn.info.server_version >= 160000 else "MEMBER"
     for name, kind, owner in conn.execute(_OWNERS, asked).fetchall():
         conn.execute(

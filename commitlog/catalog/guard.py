@@ -142,8 +142,8 @@ _OPENS_LATER_TABLES = """
 
 
 def mark_projector(conn: Connection) -> None:
-    """Let this session write the catalog, for as long as that takes: what a site sets of times is about people's sessions, and
-    a batch that is ended by one would be tried again for ever."""
+    """Let this session write the catalog, without time limits: those that an installation sets are meant for people's sessions,
+    and a batch that runs into one would be tried again for ever."""
     conn.execute("SELECT set_config(%s, 'on', false)", (_SETTING,))
     conn.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY(%s)", (_TIME_LIMITS,))
     conn.commit()

@@ -246,8 +246,9 @@ class Catalog(CatalogReader):
         ]
 
     def only_blind_appends(self, table_id: int, *, after: int, upto: int) -> bool:
-        """Whether all that changed a table in these snapshots are appends that rely on nothing that was read: SNAPSHOT, and
-        nothing but appends."""
+        """Whether a table was changed in these snapshots by nothing but blind appends, which rely on nothing that was read.
+
+        A proposal is a blind append when it is SNAPSHOT and all its changes are appends."""
         asked = {"entry": _entry_of(table_id), "after": after, "upto": upto}
         return bool(self._select(statements.ONLY_BLIND_APPENDS, asked)[0][0])
 
@@ -335,8 +336,7 @@ class Catalog(CatalogReader):
         return [at for (at,) in self._select(statements.NAMINGS, {"schema": schema, "table": table})]
 
     def column_types_before(self, table_id: int) -> list[tuple[int, str, int]]:
-        """The types that top-level columns of the table had before others, by column id, each with the snapshot that ended it,
-        earlier ones first."""
+        """The former types of the table's top-level columns: column id, type, the snapshot that ended it; earliest first."""
         return [(*row,) for row in self._select(statements.COLUMN_TYPES_BEFORE, (table_id,))]
 
     # --- contents -----------------------------------------------------------------------------------------------------

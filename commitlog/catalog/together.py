@@ -1,4 +1,4 @@
-"""Many tables of the catalog, some together: there can be more of them than PostgreSQL has locks."""
+"""Many tables of the catalog, looked at some at a time: there can be more of them than PostgreSQL has locks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOGETHER = 200
 
 
 def in_parts(tables: Iterable[T]) -> Iterator[list[T]]:
-    """As many as one SQL transaction takes, then the next."""
+    """The tables in parts, each as large as one SQL transaction takes."""
     left = iter(tables)
     while part := list(islice(left, TOGETHER)):
         yield part
@@ -24,7 +24,7 @@ def in_parts(tables: Iterable[T]) -> Iterator[list[T]]:
 def looked_at(conn: Connection, looks: Iterable[sql.Composed]) -> Iterator[tuple[Any, ...]]:
     """The rows of queries, each of one table; in the caller's SQL transaction.
 
-    Some are asked together in a part of it that is rolled back, which gives the locks on what was looked at back.
+    Some are asked at a time, within a savepoint that is rolled back, which releases the locks on what was looked at.
     """
     for part in in_parts(looks):
         with conn.transaction(force_rollback=True):

@@ -99,14 +99,15 @@ class WrittenCatalog(Protocol):
         """Whether the connection is gone."""
 
     def check_connected(self) -> None:
-        """Raises psycopg.OperationalError where the database has ended the connection, of which nobody hears who asks nothing;
-        perhaps only when it is called again."""
+        """Raises psycopg.OperationalError where the database has ended the connection, which nobody notices who only waits.
+
+        It may take a second call to notice."""
 
     def name(self, who: str) -> None:
         """Says to others who has the connection."""
 
     def take_turn(self) -> bool:
-        """Whether it is this connection's turn to project, from now on until it ends: that of one connection at a time."""
+        """Takes the turn to project, which one connection has at a time, until it ends; whether it was free."""
 
     def heeded(self) -> int | None:
         """Up to which offset the results are heeded; None when there is no catalog yet."""
@@ -115,8 +116,9 @@ class WrittenCatalog(Protocol):
         """Ends the connection whose turn it is, if nothing has come from there for so long."""
 
     def position(self) -> AppliedPosition | None:
-        """How far it is; None when there is none yet. One that is there has this version and is guarded from now on, whoever
-        made it."""
+        """How far the catalog is; None when there is none yet.
+
+        A catalog that is there is brought to this version and guarded, whoever made it."""
 
     def transaction(self) -> AbstractContextManager[object]:
         """All that is written in the block, or nothing."""

@@ -44,9 +44,9 @@ class Role(StrEnum):
 
 
 class AccessRule(NamedTuple):
-    """What is allowed on one topic, on groups of consumers or the ids of transactions, also of all whose names begin alike.
+    """What is allowed on one topic, consumer group or transactional id, or on all whose names begin with ``name``.
 
-    Every consumer of Kafka's library asks for its group, also one that has no use for it: ``<log>.unused``.
+    Kafka's client asks for a consumer's group even where that has no use for one: such a group is called ``<log>.unused``.
     """
 
     resource: str
@@ -119,7 +119,7 @@ def principal_of(name: str) -> str:
 
 
 def commands(log: str, principals: Mapping[Role, Collection[str]]) -> Iterator[str]:
-    """The same by Kafka's own tool, a command a rule; the cluster's address and credentials are to be added."""
+    """The rules as commands of Kafka's own tool, one each; the cluster's address and credentials have to be added."""
     for principal, rule in _each(log, principals):
         words = ["kafka-acls.sh", "--add", "--allow-principal", principal]
         words += [
@@ -132,7 +132,7 @@ def commands(log: str, principals: Mapping[Role, Collection[str]]) -> Iterator[s
 
 
 def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int:
-    """Have Kafka know the rules, each broker of it; those that it has already stay one. Gives how many there are.
+    """Add the rules to Kafka, wait until every broker knows them, and return how many they are; none is ever there twice.
 
     Raises:
         LogRefusedError: Kafka has no authorizer, or these credentials may not change its rules.
@@ -159,9 +159,9 @@ def apply(settings: Settings, principals: Mapping[Role, Collection[str]]) -> int
 
 
 def _wait_until_known(settings: Settings, bindings: Collection[AclBinding]) -> None:
-    """Until every broker has the rules, which each hears of a moment after the controller.
+    """Wait until every broker has the rules; each hears of them a moment after the controller.
 
-    The cluster's metadata name one of all brokers as the controller, by chance, and that one is asked for its rules.
+    The client asks the broker that the cluster's metadata names as the controller, which is any of them, by chance.
     """
     deadline = settings.machine.now_s() + KNOWN_TIMEOUT_S
     knowing: set[int] = set()
@@ -181,7 +181,7 @@ def _wait_until_known(settings: Settings, bindings: Collection[AclBinding]) -> N
 
 
 def _rules_told(settings: Settings, wanted: AclBindingFilter) -> Iterable[AclBinding]:
-    """Those of some rules that the broker which is asked has."""
+    """The rules matching ``wanted`` that the broker has which happens to be asked."""
     admin = make_admin(settings)
     told: Iterable[AclBinding] = answered(
         settings, lambda: admin.describe_acls(wanted, request_timeout=REQUEST_TIMEOUT_S).result()
@@ -190,7 +190,7 @@ def _rules_told(settings: Settings, wanted: AclBindingFilter) -> Iterable[AclBin
 
 
 def writers_of_results(settings: Settings) -> tuple[str, ...]:
-    """Who Kafka's rules allow to write results, which is the service's and the owner's alone; of each the principal.
+    """The principals that Kafka's rules allow to write results; nobody but the service and the owner should be among them.
 
     Raises:
         LogRefusedError: Kafka has no authorizer, or these credentials may not see its rules.

@@ -185,8 +185,7 @@ class Active:
         return len(self._batch) > 0 and self._serving.may_send and (not self._serving.in_flight or self._is_full())
 
     def _decide(self) -> bool:
-        """Decides what has been proposed, as much as fits, for no longer than until the next heartbeat; whether that is all for
-        now."""
+        """Decides what has been proposed, as much as fits, and stops when a heartbeat is due; whether all is done for now."""
         if self._is_full() or not self._telling.has_room:
             return True
         is_all = False
@@ -238,7 +237,7 @@ class Active:
         self._ports.results.append(batch.outcomes, partial(self._serving.reported, sent))
 
     def _look(self, now_s: float) -> None:
-        """An active one that has nothing to append would not notice that it was fenced."""
+        """Looks where the results end now and then: one that has nothing to append would not notice that it was fenced."""
         if self._serving.in_flight or now_s - self._looked_s < LOOK_INTERVAL_S:
             return
         end = self._ports.results.end_seen()

@@ -149,7 +149,7 @@ class Answers:
         return len(self._by_id)
 
     def wait_for_room(self, awaited_max: int, deadline: float) -> bool:
-        """Whether no more than so many are unanswered, or soon are: who waits for that reads too."""
+        """Wait until no more than so many are unanswered, reading like any who waits; False when it was not in time."""
         while len(self._by_id) > awaited_max:
             oldest = self._oldest()
             if oldest is not None:

@@ -159,18 +159,18 @@ def make_producer(settings: Settings, **options: object) -> Producer:
 
 
 def batch_bytes(message_bytes_max: int) -> int:
-    """How many bytes of records to send together to a topic that refuses all of them beyond its limit; a larger record goes
-    alone."""
+    """How many bytes of records may be sent together to a topic that takes messages of so many, and refuses a larger batch as a
+    whole; a record that is larger goes alone."""
     return min(BATCH_BYTES_MAX, message_bytes_max - FRAME_BYTES // 2)
 
 
 def ready_producer(
     settings: Settings, topic: str | None = None, *, timeout_s: float = REQUEST_TIMEOUT_S, **options: object
 ) -> Producer:
-    """A producer that sends its first record at once: who leads a topic's partitions (None: of all topics) it has been told.
+    """A producer that sends its first record at once: it knows who leads the topic's partitions (None: those of all topics).
 
-    An idempotent one asks for its number when it hears of topics; if there is nobody to ask then, half a second later. The
-    first answer comes by a connection that it drops for the one to the broker which that answer names; so it is asked twice.
+    An idempotent producer asks for its id when it hears of topics, or half a second later if it has no connection then. The
+    first answer comes by the bootstrap connection, which it drops for one to the broker that the answer names: so ask twice.
 
     Raises:
         LogUnavailableError: no broker has answered.
@@ -200,9 +200,9 @@ def _client_key(settings: Settings) -> tuple[object, ...]:
 
 
 def _hear(key: tuple[object, ...], error: KafkaError) -> None:
-    """Notes why no broker can be reached, until one answers: a request that nobody answers says less.
+    """Notes why no broker can be reached, until one answers: the request itself only fails with a timeout.
 
-    Who is not let in is told so, however its connections end after that; that all brokers are down comes with each other cause.
+    A refused login outweighs whatever ends connections later; that all brokers are down is said along with any other cause.
     """
     before = _heard.get(key)
     if before is None or _weight(error) >= _weight(before):
@@ -233,9 +233,9 @@ def _unanswered(settings: Settings, failure: KafkaError, waited_ms: int) -> LogU
 
 
 def leave_to_parent(held: object) -> None:
-    """In a process made by fork: nothing of this is ever let go, and no garbage of the parent's is collected.
+    """In a process made by fork: never free this, nor collect any garbage that was the parent's.
 
-    Kafka's clients have no threads here, so that to end one waits for ever, or crashes.
+    The threads of Kafka's clients did not come along, so that to free a client would hang, or crash.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
     gc.freeze()
@@ -285,9 +285,11 @@ def know_topic(
     answered(settings, lambda: client.list_topics(topic, timeout=timeout_s), timeout_s=timeout_s)
 
 
-def check_may(settings: Settings, operation: AclOperation, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-    """Asked before anything is sent: an idempotent producer without rights fails in a way that does not say what was written,
-    and who may not read answers has none.
+def check_may(settings: Settings, operation: AclOperation, topic: str, *, timeout_s: float) -> None:
+    """Check, before anything is sent, that these credentials may do this with a topic.
+
+    An idempotent producer without rights fails in a way that does not tell what was written, and whoever may not read answers
+    gets none.
 
     Raises:
         LogRefusedError: Kafka says that these credentials may not do that there.
@@ -307,12 +309,12 @@ def check_may(settings: Settings, operation: AclOperation, topic: str, *, timeou
 
 
 def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQUEST_TIMEOUT_S) -> T:
-    """What a request gives; it is made again as long as what it meets passes by itself, as a leader that is elected.
+    """What a request gives; it is repeated while it meets what passes by itself, such as the election of a leader.
 
     Args:
         settings: where Kafka is.
         ask: makes the request anew.
-        timeout_s: after it nothing is asked again; a request has its own timeout beside it.
+        timeout_s: it is not repeated after that; each request has a timeout of its own besides.
 
     Raises:
         LogUnavailableError: no answer in time.
@@ -347,15 +349,17 @@ def answered(settings: Settings, ask: Callable[[], T], *, timeout_s: float = REQ
 def all_answered(
     settings: Settings, ask: Callable[[], Mapping[AskedT, Future[T]]], *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[AskedT, T]:
-    """What a request gives that is answered in parts, by what was asked; see `answered`."""
+    """What a request gives whose parts have a future each, such as one for each topic; see `answered`."""
     return answered(
         settings, lambda: {asked: told_by(part, part.result) for asked, part in ask().items()}, timeout_s=timeout_s
     )
 
 
 def told_by(future: Future[T], ask: Callable[[], AnswerT]) -> AnswerT:
-    """What a future of a client's says. A signal that ends the question may leave its lock taken, for which the one thread that
-    tells all answers of the client would wait for ever."""
+    """What a future of Kafka's client says, asked by ``ask``.
+
+    A signal that interrupts the question may leave the future's lock taken; the one thread by which the client gives all its
+    answers would then wait for it for ever. So the lock is released."""
     try:
         return ask()
     except BaseException:

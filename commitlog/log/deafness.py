@@ -40,8 +40,9 @@ class Hearing:
         self._looked_s = settings.machine.now_s()
 
     def is_lost(self, next_offsets: Mapping[int, int]) -> bool:
-        """Whether a partition's next record was there a look ago and did not come, or the partition ended before it; to be
-        asked when nothing was given out.
+        """Whether the consumer has gone deaf: a partition did not end where it was at the last look, and it is still there.
+
+        Ask whenever nothing was given out; between two looks the answer is no.
 
         Args:
             next_offsets: by partition the offset after the last that was given out.

@@ -34,8 +34,8 @@ KnownT = TypeVar("KnownT")
 
 
 class SavedState(NamedTuple):
-    """A state that was saved at a position; it is only read when the position fits the log, and may not be there any more then:
-    LogIntegrityError."""
+    """A state that was saved at a position. ``load`` is only called when the position fits the log, and raises
+    LogIntegrityError where the state is gone by then."""
 
     position: LogPosition
     load: Callable[[], SequencerState]

@@ -47,9 +47,12 @@ FETCH_WAIT_MS = 2_000
 
 @mypyc_attr(acyclic=True)
 class ResultRecord(Record):
-    """One accepted record: the genesis (seq 0) or an outcome, its offset, its hash and its bytes; up to which seq all had
-    been told when it was decided; the bytes of the accepted takeovers right before it, which its prev_hash covers; and the
-    span of its decision, where the reader asks for it."""
+    """One accepted record.
+
+    value: the genesis (seq 0) or an outcome. hash, raw: of its bytes, and these. told: the seq up to which everything had been
+    told when it was decided. takeovers: the bytes of the accepted takeovers right before it, which its prev_hash covers.
+    traceparent: the span of its decision, where the reader asks for that.
+    """
 
     __slots__ = ("hash", "offset", "raw", "takeovers", "told", "traceparent", "value")
 

@@ -90,15 +90,19 @@ class Senders:
         return list(self._made.values())
 
     def wanted(self, unanswered: int, going_on_s: float) -> Sender:
-        """By whom the next proposal is to be sent, beside so many that are unanswered, where threads take so long to go on.
+        """The sender for the next proposal.
 
-        Nobody waits until a new one is made, which takes a tenth of a second: till then all is sent at once.
+        One that lingers is made in the background, which takes a tenth of a second; until it is there all is sent at once.
+
+        Args:
+            unanswered: how many proposals are.
+            going_on_s: how long a thread that is let go on takes to be there, as `Answers` measures it.
         """
         linger_ms = self._linger_ms(unanswered, going_on_s)
         return self._made.get(linger_ms) or self._made_later(linger_ms)
 
     def waits(self, waiting: int) -> None:
-        """Somebody begins to wait for an answer, and so many do then."""
+        """Note that somebody begins to wait for an answer, so that ``waiting`` threads do now."""
         if self._crowd.is_complete(waiting, self._machine.now_s()):
             for linger_ms, sender in list(self._made.items()):
                 if linger_ms:

@@ -75,7 +75,7 @@ def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int, 
 
 
 def ensure_topics(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, str]]]) -> None:
-    """Creates those of some topics that are not there, by their partitions and settings, as safe as the results are.
+    """Creates the topics that are not there, with these partitions and settings, replicated as safely as the cluster can.
 
     Raises:
         ConfigurationError: one cannot be created.
@@ -197,7 +197,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
 
 
 def _or_so_many(settings: Settings, topic: str, has: int) -> str:
-    """What else helps where a topic of a new log has so many partitions."""
+    """What else helps a new log whose topic has another number of partitions: to take that number."""
     is_chosen = topic in (topics_of(settings.log).proposals, topics_of(settings.log).receipts)
     return f"; or give the log as many (COMMITLOG_PARTITIONS={has})" if is_chosen else ""
 
@@ -273,7 +273,7 @@ def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str,
 
 
 def _too_narrow(settings: Settings, wanted: Mapping[str, int]) -> list[str]:
-    """The topics that do not take messages of so many bytes."""
+    """The topics that do not take messages of the wanted sizes, in bytes."""
     found = described(settings, wanted)
     return [name for name, size in wanted.items() if int(found[name]["max.message.bytes"] or 0) < size]
 

@@ -99,8 +99,10 @@ def check_beginning(settings: Settings, first: int, after: LogPosition | None) -
 
 
 def begins_at(settings: Settings, after: LogPosition | None, offset: int) -> LogPosition | None:
-    """Where to begin for what lies at an offset of the results: after a place before it that is known (None: the genesis), or,
-    where that was trimmed, at the first outcome that is left. None, too, where the offset itself was trimmed."""
+    """Where reading has to begin to get to an offset of the results.
+
+    That is ``after``, a known place before the offset (None: the genesis), unless it was trimmed: then it is the first outcome
+    that is left. Where the offset itself was trimmed nothing helps, and ``after`` is returned as it is."""
     first = first_offsets(settings, topics_of(settings.log).results, [0])[0]
     if first == 0 or (after is not None and after.results_offset >= first):
         return after

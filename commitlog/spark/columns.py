@@ -229,6 +229,7 @@ def quoted(name: str) -> str:
 
 
 def are_words(names: Iterable[str]) -> bool:
-    """Whether names in quotes are columns to every session, also in SQL, which costs fewer calls of Spark than expressions: one
-    may take other names for patterns."""
+    """Whether every session takes these names, quoted, for columns in SQL, which costs fewer calls of Spark than expressions.
+
+    A session may be set to take other quoted names for patterns."""
     return all(_WORD.fullmatch(name) for name in names)

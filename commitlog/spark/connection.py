@@ -44,7 +44,7 @@ def for_tasks(settings: Settings, *, catalog: bool) -> Settings:
 
 
 def connect_by(settings: Settings) -> CommitLog:
-    """The log that settings name which were found elsewhere: a task's machine need not have any of its own."""
+    """The log of settings that were read on another machine: the machine that a task runs on need not have any."""
     place = (settings.log, settings.bootstrap_servers, settings.database_url, settings.data_path)
     options = tuple(sorted(settings.kafka.items()))
     with _lock:

@@ -96,7 +96,7 @@ class DecideBench:
         return max(values) / min(values)
 
     def goals(self) -> list[Goal]:
-        """What of it has to be how much."""
+        """The figures of it that have bounds to meet."""
         search = self.search
         what = f"SERIALIZABLE with a filter, {search.appends:,} appends since the base"
         goals = [

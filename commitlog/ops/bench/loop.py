@@ -81,7 +81,7 @@ class LoopBench:
         return [median_rates(same) for same in zip(*self.rounds, strict=True)]
 
     def goals(self) -> list[Goal]:
-        """What of it has to be how much."""
+        """The figures of it that have bounds to meet."""
         ours = [rates for rates in self.rates if rates.team.kind != STOCK]
         goals = [goal for rates in ours for goal in self._goals_of(rates)]
         return [*goals, Goal.at_most("failed commits", sum(rates.failed for rates in ours), 0)]

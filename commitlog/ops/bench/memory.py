@@ -37,7 +37,7 @@ class Weight:
     core: str = compiled.form
 
     def goals(self) -> list[Goal]:
-        """What of it has to be how much."""
+        """The figures of it that have bounds to meet."""
         if self.per_second not in MEMORY_MIB_MAX or self.files < FILES_WEIGHED:
             return []
         what = f"state of {self.files:,} files, {self.per_second:,} proposals/s remembered for a minute: MiB"

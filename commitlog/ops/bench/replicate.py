@@ -76,7 +76,7 @@ class ReplicateBench:
     core: str = compiled.form
 
     def goals(self) -> list[Goal]:
-        """What of it has to be how much."""
+        """The figures of it that have bounds to meet."""
         return [
             Goal.at_least("row changes brought a second", self.per_second, PER_SECOND_MIN),
             Goal.at_most(f"lag p99 at {STEADY_PER_SECOND:,} row changes a second, ms", self.lag_p99_ms, LAG_P99_MS_MAX),

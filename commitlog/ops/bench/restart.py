@@ -60,7 +60,7 @@ class RestartBench:
     core: str = compiled.form
 
     def goals(self) -> list[Goal]:
-        """What of it has to be how much."""
+        """The figures of it that have bounds to meet."""
         what = f"restart with {self.outcomes:,} outcomes and a checkpoint, s"
         return [Goal.at_most(what, statistics.median(self.seconds), RESTART_S_MAX)]
 

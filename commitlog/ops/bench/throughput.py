@@ -148,7 +148,7 @@ class BenchResult:
     core: str = compiled.form
 
     def goals(self) -> list[Goal]:
-        """What of it has to be how much."""
+        """The figures of it that have bounds to meet."""
         return [
             *(goal for rates in self.rates for goal in _goals_of_rates(rates)),
             *(goal for latency in self.latencies for goal in _goals_of_latency(latency)),

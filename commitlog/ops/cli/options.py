@@ -61,7 +61,7 @@ def settings_options(command: F) -> F:
 
 
 def with_arguments(settings: Settings, **given: str | int | None) -> Settings:
-    """The settings with those that arguments of the command say."""
+    """The settings, with the arguments of the command before them."""
     said = {name: value for name, value in given.items() if value is not None}
     sources = {**settings.sources, **dict.fromkeys(said, "argument of the command")}
     return replace(settings, **said, sources=sources)  # type: ignore[arg-type]

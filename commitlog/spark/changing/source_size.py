@@ -1,11 +1,11 @@
-"""How large rows are that were computed and kept: Spark itself goes by what it thought before, where it read a large frame."""
+"""How large rows are that were computed and kept: Spark itself goes by its estimate for what they were computed from."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
 _TIMES = 4
-"""How much more memory rows take that are kept as objects than the bytes that Spark's limit counts, about."""
+"""About how many times the bytes that Spark's limit counts rows take in memory, where they are kept as objects."""
 
 
 def is_kept_small(checkpointed: DataFrame) -> bool:
