@@ -154,33 +154,7 @@ class Source:
         snapshot_id: int,
         tables: Sequence[TableDefinition | None],
     ) -> Forwarded:
-        told: list[tuple[m.Change, bool]] = []
-        left_out = 0
-        displaced: dict[tuple[int, str], m.DeleteRow] = {}
-        settled = {each.change: each for each in outcome.resolutions if each.policy != SITES}
-        for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
-            if effect.skipped or change.kind in _MAINTENANCE or proposal.writer_id == JOIN:
-                continue
-            definition = tables[index]
-            is_of_files = _is_of_files(definition, change)
-            if isinstance(change, (m.CreateSchema, m.DropSchema)):
-                told.append((change, is_of_files))
-            elif definition is None:
-                left_out += 1
-            elif is_row_change(change):
-                for each in self._rows(outcome, definition, change, effect, settled.get(index)):
-                    if isinstance(each, m.InsertRow) and displaced:
-                        place = definition.table_id, given_key(definition, _key(definition, each.row))
-                        if (end := displaced.pop(place, None)) is not None:
-                            told.remove((end, False))  # A snapshot changes a row once: the new one supersedes it.
-                    elif isinstance(each, m.DeleteRow) and isinstance(change, m.InsertRow):
-                        displaced[definition.table_id, given_key(definition, each.key)] = each
-                    told.append((each, is_of_files))
-            elif isinstance(change, m.CreateTable):
-                # A table that another site has made is another one, whatever it is called.
-                told.append((change.replace(if_not_exists=False), is_of_files))
-            else:
-                told.append((change, is_of_files))
+        told, left_out = self._told(outcome, proposal, tables)
         if not told:
             nothing = m.Replicated(self.node.name, snapshot_id, ())
             return Forwarded(snapshot_id, outcome.decided_at_ms, nothing, (), proposal, left_out, nothing)
@@ -193,6 +167,37 @@ class Source:
         return Forwarded(
             snapshot_id, outcome.decided_at_ms, made, changes, proposal, left_out, made, of_files, self._names
         )
+
+    def _told(
+        self, outcome: m.Outcome, proposal: m.Proposal, tables: Sequence[TableDefinition | None]
+    ) -> tuple[list[tuple[m.Change, bool]], int]:
+        """Its changes as other sites are told them, each with whether it is of files; and how many are left out."""
+        told: list[tuple[m.Change, bool]] = []
+        left_out = 0
+        if proposal.writer_id == JOIN:
+            return told, left_out
+        displaced: dict[tuple[int, str], m.DeleteRow] = {}
+        settled = {each.change: each for each in outcome.resolutions if each.policy != SITES}
+        for index, (change, effect) in enumerate(zip(proposal.changes, outcome.effects, strict=True)):
+            if effect.skipped or change.kind in _MAINTENANCE:
+                continue
+            definition = tables[index]
+            is_of_files = _is_of_files(definition, change)
+            if isinstance(change, (m.CreateSchema, m.DropSchema)):
+                told.append((change, is_of_files))
+            elif definition is None:
+                left_out += 1
+            elif is_row_change(change):
+                for each in self._rows(outcome, definition, change, effect, settled.get(index)):
+                    if (superseded := _superseded(displaced, definition, change, each)) is not None:
+                        told.remove((superseded, False))
+                    told.append((each, is_of_files))
+            elif isinstance(change, m.CreateTable):
+                # A table that another site has made is another one, whatever it is called.
+                told.append((change.replace(if_not_exists=False), is_of_files))
+            else:
+                told.append((change, is_of_files))
+        return told, left_out
 
     def _rows(
         self,
@@ -222,6 +227,20 @@ class Source:
             yield m.UpdateRow(change.schema, change.table, key, image, time_us, origin, effect.identity)
         elif image is not None:
             yield m.InsertRow(change.schema, change.table, image, time_us, origin, effect.identity)
+
+
+def _superseded(
+    displaced: dict[tuple[int, str], m.DeleteRow], definition: TableDefinition, change: m.Change, told: m.Change
+) -> m.DeleteRow | None:
+    """The end of a row that an insert displaced, where the row that is told now takes its key: a snapshot changes a row once.
+
+    displaced: by table and key the ends of rows that inserts displaced so far; kept up to date.
+    """
+    if isinstance(told, m.InsertRow) and displaced:
+        return displaced.pop((definition.table_id, given_key(definition, _key(definition, told.row))), None)
+    if isinstance(told, m.DeleteRow) and isinstance(change, m.InsertRow):
+        displaced[definition.table_id, given_key(definition, told.key)] = told
+    return None
 
 
 def _is_of_files(table: TableDefinition | None, change: m.Change) -> bool:

@@ -235,18 +235,31 @@ def _before_each(
                 continue
             names = definition.names_of(reference.column_ids)
             ref_names = definitions[target].names_of(reference.ref_column_ids)
-            for these, offered, others, is_coming in (
-                (then[place], then[target], now[target], True),
-                (now[place], now[target], then[target], False),
-            ):
-                offering = {_values(row, ref_names): at for at, row in offered.items()}
-                for at, row in these.items():
-                    value = _values(row, names)
-                    parent = at if value is None else offering.get(value, at)
-                    if parent != at and _values(others.get(parent, {}), ref_names) != value:
-                        first, second = (parent, at) if is_coming else (at, parent)
-                        before[second].add(first)
+            for parent, child in _only_here(then[place], then[target], now[target], names, ref_names):
+                before[child].add(parent)
+            for parent, child in _only_here(now[place], now[target], then[target], names, ref_names):
+                before[parent].add(child)
     return before
+
+
+def _only_here(
+    children: Mapping[int, Mapping[str, Any]],
+    parents: Mapping[int, Mapping[str, Any]],
+    otherwise: Mapping[int, Mapping[str, Any]],
+    names: Sequence[str],
+    ref_names: Sequence[str],
+) -> Iterator[tuple[int, int]]:
+    """Places of changes, of a parent and of a child that refers to it, where the parent offers that value on one side only.
+
+    Rows are by the place of their change: ``children`` and ``parents`` before all changes or after them, ``otherwise`` the
+    parents on the other side.
+    """
+    offering = {_values(row, ref_names): at for at, row in parents.items()}
+    for at, row in children.items():
+        value = _values(row, names)
+        parent = at if value is None else offering.get(value, at)
+        if parent != at and _values(otherwise.get(parent, {}), ref_names) != value:
+            yield parent, at
 
 
 def own_references(definition: TableDefinition) -> list[ForeignKey]:

@@ -332,18 +332,11 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
         )
         deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
         try:
-            while read_run_file(settings.home).get("pid") != child.pid:
+            while not _is_ready(settings.home, child.pid):
                 has_ended = child.poll() is not None
                 _relay(said.read(), say)
                 if has_ended:
-                    running = status(settings)
-                    if child.returncode == 0 and running.running:
-                        # Another `up` was faster, which it has said.
-                        running = _settled(settings)
-                        _check_log(settings, running)
-                        if running.running:
-                            return running
-                    raise LocalRuntimeError(f"could not start in the background; its output is in {log_file}")
+                    return _faster(settings, child, log_file)
                 if time.monotonic() > deadline:
                     raise LocalRuntimeError(
                         "`commitlog up` is not ready yet; wait, or stop it with `commitlog down`", log_file=log_file
@@ -361,6 +354,21 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
     running = status(settings)
     say(f"running in the background (pid {child.pid}); `commitlog down` stops it; its log is {log_file}")
     return running
+
+
+def _faster(settings: Settings, ended: subprocess.Popen[bytes], log_file: Path) -> RuntimeStatus:
+    """What runs when a process that was to run in the background has ended: another `up` was faster, which it has said.
+
+    Raises:
+        LocalRuntimeError: nothing runs, or another log does.
+    """
+    running = status(settings)
+    if ended.returncode == 0 and running.running:
+        running = _settled(settings)
+        _check_log(settings, running)
+        if running.running:
+            return running
+    raise LocalRuntimeError(f"could not start in the background; its output is in {log_file}")
 
 
 def _is_ready(home: Path, pid: int | None) -> bool:
