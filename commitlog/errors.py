@@ -738,11 +738,11 @@ def _because(detail: str) -> str:
     return f": {detail}" if detail else ""
 
 
-def _last_lines(log_file: Path, lines: int = 8) -> str:
+def _last_lines(log_file: Path) -> str:
     try:
         text = log_file.read_text(errors="replace")
     except OSError:
         return ""
     # Java's errors come with where they were raised, which is longer than what they say.
     told = [line for line in text.splitlines() if not line.startswith(("\tat ", "\t... "))]
-    return "".join(f"  {line}\n" for line in told[-lines:])
+    return "".join(f"  {line}\n" for line in told[-8:])

@@ -55,16 +55,16 @@ class Outside(NamedTuple):
     newest: int
 
 
-def rows_outside_files(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, int]:
-    """By id of a table, how many of its rows are in no file at a snapshot; in the caller's SQL transaction.
-
-    among: of which tables; None is all.
-    """
-    return {table_id: found.rows for table_id, found in newest_outside_files(conn, at, among).items()}
+def rows_outside_files(conn: Connection, at: int) -> dict[int, int]:
+    """By id of a table, how many of its rows are in no file at a snapshot; in the caller's SQL transaction."""
+    return {table_id: found.rows for table_id, found in newest_outside_files(conn, at).items()}
 
 
 def newest_outside_files(conn: Connection, at: int, among: Set[int] | None = None) -> dict[int, Outside]:
-    """The same of the tables that have such rows, with the newest of them."""
+    """The same of the tables that have such rows, with the newest of them.
+
+    among: of which tables; None is all.
+    """
     return _looked_at(conn, _COUNT_ROWS, conn.execute(_ROWS_TABLES).fetchall(), at, among)
 
 

@@ -19,9 +19,8 @@ from psycopg import pq, sql
 from psycopg.adapt import Dumper
 
 from commitlog.catalog.connecting import Connection
-from commitlog.catalog.copying import CopyQueue, nothing
+from commitlog.catalog.copying import CopyQueue
 from commitlog.catalog.packing import array_bytes, copy_bytes
-from commitlog.catalog.tables import OWN_SCHEMA
 
 Rows: TypeAlias = dict[str, list[Sequence[Any]]]
 
@@ -90,7 +89,7 @@ class CopyBuffer:
     meanwhile: as `CopyQueue` has it.
     """
 
-    def __init__(self, conn: Connection, *, own: str = OWN_SCHEMA, meanwhile: Callable[[], bool] = nothing) -> None:
+    def __init__(self, conn: Connection, *, own: str, meanwhile: Callable[[], bool]) -> None:
         self.conn = conn
         self.conn.adapters.register_dumper(_Packed, _PackedDumper)
         self.own = sql.Identifier(own)

@@ -27,9 +27,7 @@ from commitlog.observing.tracing import entered
 class Transaction(Changeset):
     """A changeset in the making. Made by ``CommitLog.transaction``; committed when its ``with`` block ends well."""
 
-    def __init__(
-        self, log: TransactionLog, options: TransactionOptions, *, first: SubmittedOutcome | None = None
-    ) -> None:
+    def __init__(self, log: TransactionLog, options: TransactionOptions, *, first: SubmittedOutcome | None) -> None:
         super().__init__(log, options)
         self._first = self._outcome = first
         self._span: AbstractContextManager[object] | None = None

@@ -153,7 +153,7 @@ def refuse_internal(
     error: BaseException,
     *,
     now_ms: int,
-    source: m.Position = START,
+    source: m.Position,
     epoch: int = 0,
 ) -> m.Outcome:
     """Answer what ``decide``, the encoder or ``replay`` could not take: a defect here that must not stop the log.

@@ -218,7 +218,7 @@ _ZONE = re.compile(r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$", re.IGNORECASE)
 _ZONE_MINUTES_MAX = 15 * 60 + 59
 
 
-def _clock_ns(text: str, *, is_zoned: bool = False) -> int:
+def _clock_ns(text: str, *, is_zoned: bool) -> int:
     """``is_zoned``: whether the column holds a zone, which is cut off already."""
     match = _CLOCK.fullmatch(text)
     if match is None:

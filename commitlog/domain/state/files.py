@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyroaring import AbstractBitMap64, BitMap64
@@ -141,8 +141,8 @@ class AppendedFiles:
 
     __slots__ = ("files", "gone", "kept")
 
-    def __init__(self, files: Iterable[AppendedFile] = ()) -> None:
-        self.files: deque[AppendedFile] = deque(files)
+    def __init__(self) -> None:
+        self.files: deque[AppendedFile] = deque()
         self.gone = 0
         self.kept: object = None
 

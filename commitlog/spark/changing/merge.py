@@ -88,11 +88,11 @@ def merge_by(
     on: str | Sequence[str],
     clauses: Clauses,
     *,
-    log: CommitLog | None = None,
-    key: Key | str | None = None,
-    message: str | None = None,
-    attempts: int = 3,
-    isolation: str = "serializable",
+    log: CommitLog | None,
+    key: Key | str | None,
+    message: str | None,
+    attempts: int,
+    isolation: str,
 ) -> SubmittedOutcome | None:
     """`merge` by any clauses."""
     merging = Merging(source, on, clauses)
