@@ -147,19 +147,20 @@ class Projector:
             if stop.is_set():
                 return
             catalog.name(PROJECTOR_NAME)
-            with self.reader(catalog) as reader:
-                session = Session(self, catalog, reader)
-                records_max = self.settings.projector_outcomes_max
-                machine = self.settings.machine
-                ahead = ReadAhead(reader, records_max=records_max, bytes_max=AHEAD_BYTES_MAX)
-                pace = Pace()
-                with for_batches(), meanwhile(catalog, ahead.read_on):
-                    while not stop.is_set():
-                        if pause_s := pace.pause_s(machine.now_s()):
-                            stop.wait(pause_s)
-                        records, took_s = ahead.take(), machine.now_s()
-                        session.apply(records, ahead.next_offset)
-                        pace.wrote(len(records), took_s, is_awaited=catalog.is_awaited)
+            with self.reader(catalog) as reader, for_batches():
+                self._follow(catalog, reader, stop)
+
+    def _follow(self, catalog: WrittenCatalog, reader: ResultsReader, stop: threading.Event) -> None:
+        """Project what comes until ``stop`` is set."""
+        machine, pace, session = self.settings.machine, Pace(), Session(self, catalog, reader)
+        ahead = ReadAhead(reader, records_max=self.settings.projector_outcomes_max, bytes_max=AHEAD_BYTES_MAX)
+        with meanwhile(catalog, ahead.read_on):
+            while not stop.is_set():
+                if pause_s := pace.pause_s(machine.now_s()):
+                    stop.wait(pause_s)
+                records, took_s = ahead.take(), machine.now_s()
+                session.apply(records, ahead.next_offset)
+                pace.wrote(len(records), took_s, is_awaited=catalog.is_awaited)
 
     def _stand_by(self, catalog: WrittenCatalog, stop: threading.Event) -> None:
         """Wait for a turn, and take it from one who leaves what the log has."""
