@@ -55,9 +55,8 @@ def settings_options(command: F) -> F:
     for name, text in reversed(_SETTINGS.items()):
         made = click.option(f"--{name.replace('_', '-')}", f"setting_{name}", metavar="TEXT", help=text)(made)
     path = click.Path(path_type=Path)
-    return click.option("--config", "config_file", type=path, help="Read settings from this file, not commitlog.toml.")(
-        made
-    )  # type: ignore[no-any-return]
+    named = click.option("--config", "config_file", type=path, help="Read settings from this file, not commitlog.toml.")
+    return named(made)  # type: ignore[no-any-return]
 
 
 def with_arguments(settings: Settings, **given: str | int | None) -> Settings:
