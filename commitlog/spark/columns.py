@@ -100,14 +100,26 @@ def ducklake_type(data_type: st.DataType) -> str:
         )
     name = _FROM_SPARK.get(type(data_type))
     if name is None:
-        raise DataFileError(f"DuckLake has no type for Spark's {data_type.simpleString()}: cast the column first")
+        raise DataFileError(f"DuckLake has no type for Spark's {data_type.simpleString()}, cast it first")
     return name
 
 
 def column_specs(schema: st.StructType) -> tuple[ColumnSpec, ...]:
     """The columns of a new table that takes rows of ``schema``; each may be NULL, as in the tables that Spark itself makes:
-    that a DataFrame has no NULL is no promise about the rows of others."""
-    return tuple(ColumnSpec(each.name, ducklake_type(each.dataType)) for each in schema.fields)
+    that a DataFrame has no NULL is no promise about the rows of others.
+
+    Raises:
+        DataFileError: DuckLake has no type for some; the message lists every one.
+    """
+    specs, problems = [], []
+    for each in schema.fields:
+        try:
+            specs.append(ColumnSpec(each.name, ducklake_type(each.dataType)))
+        except DataFileError as error:
+            problems.append(f"column {each.name}: {error}")
+    if problems:
+        raise DataFileError("; ".join(problems))
+    return tuple(specs)
 
 
 def is_held(data_type: ColumnType) -> bool:

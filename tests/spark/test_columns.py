@@ -52,6 +52,14 @@ def test_column_specs_when_made_of_a_schema_without_null_then_may_be_null() -> N
     assert column_specs(schema) == (ColumnSpec("id", "int64"), ColumnSpec("at", "timestamptz"))
 
 
+def test_column_specs_when_ducklake_has_no_type_for_some_then_names_each() -> None:
+    inner = st.StructType([st.StructField("a", st.LongType()), st.StructField("b", st.VariantType())])
+    schema = st.StructType().add("id", st.LongType()).add("v", st.NullType()).add("list", st.ArrayType(inner))
+    why = "column v: DuckLake has no type for Spark's void, cast it first; column list: .* Spark's variant, cast it first$"
+    with pytest.raises(DataFileError, match=why):
+        column_specs(schema)
+
+
 def test_scan_schema_when_columns_nest_then_carries_their_field_ids() -> None:
     column = build_column(ColumnSpec("s", "struct(a int32, b list(struct(x varchar)))"), 7)
     field = scan_schema([column])["s"]

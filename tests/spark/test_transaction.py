@@ -235,7 +235,7 @@ def test_append_when_the_table_is_missing_then_says_how_to_create_it_or_does_in_
     assert outcome.file_bytes == sum(path.stat().st_size for path in files_below(settings))
     append(df, "new", log=log, create=True)
     assert read(spark, "new", log=log).collect() == df.union(df).collect()
-    with pytest.raises(DataFileError, match="cast the column first"):
+    with pytest.raises(DataFileError, match="column nothing: DuckLake has no type for Spark's void, cast it first"):
         append(spark.sql("SELECT NULL AS nothing"), "other", log=log, create=True)
     with pytest.raises(
         InvalidRequestError, match=r"no schema nowhere \(there is main\): tx\.create_schema\('nowhere'\)"
