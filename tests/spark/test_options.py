@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import StructType
 
 from commitlog.errors import ConfigurationError
+from commitlog.spark.source.data_source import CommitLogDataSource
 from commitlog.spark.source.options import _HERE, SourceOptions
 
 
@@ -59,3 +61,10 @@ def test_options_when_create_table_would_keep_a_secret_then_are_refused_and_told
         with pytest.raises(ConfigurationError, match=f"{name.lower()} has a password.*the option profile") as refused:
             SourceOptions({**given, "owner": "me"})
         assert "hush" not in str(refused.value)
+
+
+def test_stream_when_it_cannot_be_made_then_is_a_reader_that_says_why_when_it_is_asked() -> None:
+    reader = CommitLogDataSource({"table": "main.rides", "startingSnapshot": "now"}).streamReader(StructType())
+    for ask in (reader.initialOffset, lambda: reader.latestOffset({}, None), lambda: reader.partitions({}, {})):
+        with pytest.raises(ConfigurationError, match="startingSnapshot is a snapshot's id"):
+            ask()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -385,10 +386,12 @@ def test_stream_when_it_cannot_start_then_says_what_to_do(
     with log.transaction() as tx:
         tx.expire_snapshots(head)
     seen(log, tx.outcome)
-    with pytest.raises(PySparkException, match="set the option startingSnapshot to full"):
+    with pytest.raises(PySparkException, match="set the option startingSnapshot to full") as expired:
         follow(spark, options, tmp_path / "expired")
-    with pytest.raises(PySparkException, match="startingSnapshot is a snapshot's id"):
+    with pytest.raises(PySparkException, match="startingSnapshot is a snapshot's id") as unmade:
         follow(spark, options, tmp_path / "word", startingSnapshot="now")
+    for told in (expired, unmade):
+        assert not re.search("Traceback|local variable", str(told.value))
     follow(spark, options, tmp_path / "from", startingSnapshot=str(head))
     seen(log, append(rows(spark, 3), TABLE, log=log))
     follow(spark, options, tmp_path / "from", startingSnapshot=str(head))

@@ -1,13 +1,15 @@
 """Spark's Python workers, and what is done there and nowhere else."""
 
 import gc
+import os
+import re
 import subprocess
 import sys
-import traceback
 from importlib import import_module
 
 import pyspark
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -31,15 +33,25 @@ def test_keep_imports_when_the_source_is_imported_then_holds_for_workers_and_not
     assert subprocess.run([sys.executable, "-c", driver], check=True, capture_output=True, text=True).stdout == "0\n"
 
 
-def test_plainly_when_an_error_of_ours_is_raised_deep_below_then_its_stack_ends_at_the_method() -> None:
-    def deep(levels: int) -> None:
-        if levels == 0:
-            raise DataFileError("column id is wrong")
-        deep(levels - 1)
+def test_plainly_when_an_error_of_ours_ends_a_worker_then_its_words_are_all_that_spark_shows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @sf.udf("long")  # type: ignore[untyped-decorator]
+    def failing(value):  # type: ignore[no-untyped-def]
+        with plainly():
+            raise DataFileError("column id is wrong") if value == 0 else ValueError("a mistake of ours")
 
-    with pytest.raises(DataFileError, match="column id is wrong") as error:
-        plainly(deep)(5)
-    assert [frame.name for frame in traceback.extract_tb(error.tb)][1:] == ["called"]
+    def told(value: int) -> str:
+        with pytest.raises(PySparkException) as raised:
+            spark.range(value, value + 1).select(failing("id")).collect()
+        return str(raised.value)
+
+    assert re.search(r"worker:\s+commitlog\.errors\.DataFileError: column id is wrong", told(0))
+    assert "Traceback" in told(1)
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    with pytest.raises(DataFileError), plainly():
+        raise DataFileError("the driver's own")
+    assert "SPARK_HIDE_TRACEBACK" not in os.environ
 
 
 def test_streams_when_spark_is_older_than_they_need_then_say_what_there_is_instead(

@@ -56,13 +56,13 @@ class BatchWriter(DataSourceArrowWriter):
             raise DataFileError(f"table {table} is there already: leave out the option ifExists to write to it")
         return True
 
-    @plainly
+    @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._overwrite:
             _refuse_dynamic_partitions()
         return WrittenFiles((), self._target, None, None) if self._is_done else written(iterator, self._target)
 
-    @plainly
+    @plainly()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._is_done:
             return

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from commitlog.errors import DataFileError
+from commitlog.errors import CommitLogError, DataFileError
 from commitlog.spark.source.workers import needs_spark, plainly
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class CommitLogDataSource(DataSource):
     """Tables of a log."""
 
-    @plainly
+    @plainly()
     def __init__(self, options: dict[str, str]) -> None:
         from commitlog.spark.source.options import SourceOptions
 
@@ -45,7 +45,7 @@ class CommitLogDataSource(DataSource):
     def name(cls) -> str:
         return "commitlog"
 
-    @plainly
+    @plainly()
     def schema(self) -> StructType:
         if self._chosen.follows_results:
             from commitlog.spark.source.outcomes import OUTCOMES
@@ -57,7 +57,7 @@ class CommitLogDataSource(DataSource):
             schema = source_schema(self._chosen, self._chosen.table)
         return self._chosen.kept_in(schema) if self._chosen.creates_table else schema
 
-    @plainly
+    @plainly()
     def reader(self, schema: StructType) -> DataSourceReader:
         chosen = self._chosen.with_kept(schema)
         if chosen.follows_results:
@@ -68,8 +68,15 @@ class CommitLogDataSource(DataSource):
 
         return TableReader(chosen, chosen.table, schema)
 
-    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        try:
+            return self._stream_reader(schema)
+        except CommitLogError as error:
+            from commitlog.spark.source.unready_stream import UnreadyStream
+
+            return UnreadyStream(error)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         needs_spark("4.2", "readStream.format('commitlog')", "read batches, or t.changes(after) of a table's handle")
         chosen = self._chosen.with_kept(schema)
         if chosen.follows_results:
@@ -80,14 +87,14 @@ class CommitLogDataSource(DataSource):
 
         return TableStream(chosen, chosen.table, schema)
 
-    @plainly
+    @plainly()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from commitlog.spark.source.batch_writer import BatchWriter
 
         chosen = self._chosen.with_kept(schema)
         return BatchWriter(chosen, chosen.table, schema, overwrite=overwrite)
 
-    @plainly
+    @plainly()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         if overwrite:
             raise DataFileError("a stream into commitlog appends: use outputMode('append')")

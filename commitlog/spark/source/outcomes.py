@@ -29,7 +29,7 @@ from commitlog.spark.connection import connect, for_tasks, settings_of
 from commitlog.spark.reading.arrow_rows import arrow_schema
 from commitlog.spark.reading.listed_files import read_files
 from commitlog.spark.source.options import SourceOptions
-from commitlog.spark.source.workers import keep_imports
+from commitlog.spark.source.workers import keep_imports, plainly
 
 RANGE_OUTCOMES = 20_000
 BATCH_ROWS = 5_000
@@ -162,12 +162,13 @@ def _exists(catalog: Catalog) -> bool:
 def batches(settings: Settings, part: OffsetRange) -> Iterator[pa.RecordBatch]:
     schema = arrow_schema(OUTCOMES)
     rows: list[dict[str, Any]] = []
-    for record in read_accepted(settings, part.after, part.end):
-        if isinstance(record.value, Outcome) and record.offset >= part.start:
-            rows.append(outcome_rows.to_row(record.value, record.offset))
-        if len(rows) >= BATCH_ROWS:
-            yield pa.RecordBatch.from_pylist(rows, schema)
-            rows = []
+    with plainly():
+        for record in read_accepted(settings, part.after, part.end):
+            if isinstance(record.value, Outcome) and record.offset >= part.start:
+                rows.append(outcome_rows.to_row(record.value, record.offset))
+            if len(rows) >= BATCH_ROWS:
+                yield pa.RecordBatch.from_pylist(rows, schema)
+                rows = []
     yield pa.RecordBatch.from_pylist(rows, schema)
 
 
@@ -181,6 +182,7 @@ class OutcomesReader(DataSourceReader):
         """What tasks get: they read Kafka."""
         return {**vars(self), "_settings": for_tasks(self._settings, catalog=False)}
 
+    @plainly()
     def partitions(self) -> Sequence[InputPartition]:
         return ranges_between(self._settings, 0, results_end(self._settings)) or [OffsetRange(None, 0, 0)]
 

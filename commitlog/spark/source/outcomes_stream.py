@@ -15,6 +15,7 @@ from commitlog.log.results import results_end
 from commitlog.spark.connection import connect, for_tasks, settings_of
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.outcomes import OffsetRange, batches, ranges_between
+from commitlog.spark.source.workers import plainly
 
 END_KEPT_S = 0.1
 
@@ -34,6 +35,7 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What tasks get: they read Kafka."""
         return {**vars(self), "_settings": for_tasks(self._settings, catalog=False)}
 
+    @plainly()
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         end = results_end(self._settings)
         if self._start > end:
@@ -43,6 +45,7 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable() if self._limit is None else ReadMaxRows(self._limit)
 
+    @plainly()
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         end = self._newest() if self._last is None else self._last
         _check_there(start["offset"], end)
@@ -50,9 +53,11 @@ class OutcomesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, start["offset"] + limit.max_rows)
         return {"offset": end}
 
+    @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = results_end(self._settings)
 
+    @plainly()
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
         # A batch may have been planned by an earlier run; its tasks would wait for what is not there.
         _check_there(end["offset"], results_end(self._settings))

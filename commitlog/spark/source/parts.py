@@ -17,6 +17,7 @@ from commitlog.spark.columns import is_held
 from commitlog.spark.reading.arrow_rows import arrow_schema, read_rows, stored_array
 from commitlog.spark.reading.dataframes import Scan
 from commitlog.spark.source.schemas import CHANGE, SNAPSHOT, table_schema
+from commitlog.spark.source.workers import plainly
 
 INSERT, DELETE = "insert", "delete"
 PARTITION_ROWS = 1_000_000
@@ -43,14 +44,15 @@ class Parts(InputPartition):
     def read(self, schema: StructType) -> Iterator[pa.RecordBatch]:
         """The rows as ``schema``, which Arrow's batches must have to the letter."""
         whole, own = arrow_schema(schema), arrow_schema(_own(schema, self.columns))
-        for part in self.parts:
-            for batch in _batches(part, self.columns, own):
-                marks = {
-                    CHANGE: pa.array([part.change] * batch.num_rows, pa.string()),
-                    SNAPSHOT: pa.array([part.snapshot_id] * batch.num_rows, pa.int64()),
-                }
-                arrays = [batch.column(each.name) if each.name in own.names else marks[each.name] for each in whole]
-                yield pa.RecordBatch.from_arrays(arrays, schema=whole)
+        with plainly():
+            for part in self.parts:
+                for batch in _batches(part, self.columns, own):
+                    marks = {
+                        CHANGE: pa.array([part.change] * batch.num_rows, pa.string()),
+                        SNAPSHOT: pa.array([part.snapshot_id] * batch.num_rows, pa.int64()),
+                    }
+                    arrays = [batch.column(each.name) if each.name in own.names else marks[each.name] for each in whole]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=whole)
 
 
 def _batches(part: Part, columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

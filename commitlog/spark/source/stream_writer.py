@@ -40,7 +40,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return written(iterator, self._target)
 
-    @plainly
+    @plainly()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         paths = paths_of(messages)
         if not paths:

@@ -60,6 +60,7 @@ class TableReader(DataSourceReader):
         needed = None if self._options.is_pinned else for_tasks(self._settings, catalog=True)
         return {**vars(self), "_options": None, "_settings": needed}
 
+    @plainly()
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         log = connect_by(self._settings)
@@ -70,7 +71,7 @@ class TableReader(DataSourceReader):
         planned += [Parts(planned[0].columns, ())] * (TASKS_MIN - len(planned))
         return [Share(snapshot_id, number, len(planned), each) for number, each in enumerate(planned)]
 
-    @plainly
+    @plainly()
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, Share):
             log = connect_by(self._settings)

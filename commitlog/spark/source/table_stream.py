@@ -45,7 +45,7 @@ from commitlog.spark.source.parts import (
     parts_of_scan,
 )
 from commitlog.spark.source.schemas import CHANGE, check_changes_told
-from commitlog.spark.source.workers import keep_imports
+from commitlog.spark.source.workers import keep_imports, plainly
 
 HEAD_KEPT_S = 0.1
 LATEST, EARLIEST, FULL = "latest", "earliest", "full"
@@ -99,6 +99,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _name(self) -> TableName:
         return parse_table_name(self._table)
 
+    @plainly()
     def initialOffset(self) -> dict[str, int | str]:  # noqa: N802
         if self._start in (LATEST, FULL):
             return {"from": self._start}
@@ -119,6 +120,7 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         smallest = self._limits.smallest
         return ReadAllAvailable() if smallest is None else ReadMaxFiles(smallest)
 
+    @plainly()
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, int | str]:  # noqa: N802
         head = self._newest() if self._last is None else self._last
         if "from" in start:
@@ -175,9 +177,11 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stored = sum(each.snapshot_id == snapshot_id for each in rows)
             yield Load(snapshot_id, len(of_files), sum(of_files) + stored)
 
+    @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = connect(self._options.settings).head_snapshot_id()
 
+    @plainly()
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         upto = int(end["snapshot"])
         self._wait_for(upto)

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyspark
 
 from commitlog.errors import CommitLogError, ConfigurationError
 
-P = ParamSpec("P")
-T = TypeVar("T")
-_DAEMON = "pyspark.daemon"
+_WORKERS = "pyspark."
+_HIDE_STACK = "SPARK_HIDE_TRACEBACK"
+"""What Spark itself sets for its workers by `spark.sql.execution.pyspark.udf.hideTraceback.enabled`."""
 
 
 def keep_imports() -> None:
-    """In a worker of Spark's daemon, take what is there by now, which stays anyway, out of all further collections.
+    """In a worker of Spark's, take what is there by now, which stays anyway, out of all further collections.
 
     A worker collects garbage after every task, in all that it has ever imported. That takes 30 ms, and a micro-batch is
     three tasks of Python: its plan, its write and its commit.
     """
-    main = sys.modules["__main__"].__spec__
-    if main is not None and main.name == _DAEMON:
+    if _is_worker():
         gc.freeze()
 
 
@@ -42,17 +41,18 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def plainly(method: Callable[P, T]) -> Callable[P, T]:
-    """A method that Spark calls in a worker: of its errors, Spark shows the whole stack first and the words last.
+@contextmanager
+def plainly() -> Iterator[None]:
+    """What Spark has a worker do: of an error of ours, which says what to do, Spark then shows the words alone, and not a stack
+    before them. The worker ends with it, and so does what it was told of stacks."""
+    try:
+        yield
+    except CommitLogError:
+        if _is_worker():
+            os.environ[_HIDE_STACK] = "true"
+        raise
 
-    Ours say what to do; they lose the frames below the method.
-    """
 
-    @wraps(method)
-    def called(*args: P.args, **options: P.kwargs) -> T:
-        try:
-            return method(*args, **options)
-        except CommitLogError as error:
-            raise error.with_traceback(None) from None
-
-    return called
+def _is_worker() -> bool:
+    main = sys.modules["__main__"].__spec__
+    return main is not None and main.name.startswith(_WORKERS)
