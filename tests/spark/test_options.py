@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from commitlog.errors import ConfigurationError
 from commitlog.spark.source.data_source import CommitLogDataSource
-from commitlog.spark.source.options import _HERE, SourceOptions
+from commitlog.spark.source.options import _HERE, _RAW_TYPE, SourceOptions
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,21 @@ def test_options_when_create_table_would_keep_a_secret_then_are_refused_and_told
         with pytest.raises(ConfigurationError, match=f"{name.lower()} has a password.*the option profile") as refused:
             SourceOptions({**given, "owner": "me"})
         assert "hush" not in str(refused.value)
+
+
+def test_kept_options_when_rows_were_read_from_a_table_then_do_not_say_where_they_are_written() -> None:
+    schema = StructType([StructField("id", LongType()), StructField("name", StringType())])
+    read = SourceOptions({"owner": "me", "option.table": "main.read"}).kept_in(schema)
+    fitted = [
+        StructField(each.name, each.dataType, True, {k: v for k, v in each.metadata.items() if k != _RAW_TYPE})
+        for each in read.fields
+    ]
+    nothing = SourceOptions({})
+    assert nothing.with_kept(read).table == "main.read"
+    assert nothing.with_kept(StructType(fitted), is_written=True).table == "main.read"
+    for rows in (read, schema):
+        with pytest.raises(ConfigurationError, match="INSERT INTO made WITH"):
+            _ = nothing.with_kept(rows, is_written=True).table
 
 
 def test_stream_when_it_cannot_be_made_then_is_a_reader_that_says_why_when_it_is_asked() -> None:

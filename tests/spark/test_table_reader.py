@@ -273,7 +273,12 @@ def test_create_table_when_it_uses_commitlog_then_is_read_and_written_by_its_opt
         spark.sql("INSERT INTO made VALUES (1L, 'n1', 1)")
         append(rows(spark, 2), TABLE, log=log)
         assert ids_of(spark.table("made")) == [1, 2]
-        spark.sql("INSERT OVERWRITE made SELECT * FROM made WHERE id = 2")
+        # Rows that were read, here even the table's own, do not say where they go.
+        with pytest.raises(PySparkException, match="INSERT INTO made WITH"):
+            spark.sql("INSERT INTO made SELECT * FROM made")
+        spark.sql(
+            f"INSERT OVERWRITE made WITH (`table` = '{TABLE}', home = '{tmp_path}') SELECT * FROM made WHERE id = 2"
+        )
         assert ids_of(spark.table("made")) == ids_of(read(spark, TABLE, log=log)) == [2]
     finally:
         spark.sql("DROP TABLE made")

@@ -91,7 +91,7 @@ class CommitLogDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from commitlog.spark.source.batch_writer import BatchWriter
 
-        chosen = self._chosen.with_kept(schema)
+        chosen = self._chosen.with_kept(schema, is_written=True)
         return BatchWriter(chosen, chosen.table, schema, overwrite=overwrite)
 
     @plainly()
@@ -103,5 +103,5 @@ class CommitLogDataSource(DataSource):
         )
         from commitlog.spark.source.stream_writer import StreamWriter
 
-        chosen = self._chosen.with_kept(schema)
+        chosen = self._chosen.with_kept(schema, is_written=True)
         return StreamWriter(chosen, chosen.table, schema)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from commitlog.config import Settings, masked
 from commitlog.errors import ConfigurationError
@@ -61,12 +61,20 @@ _HERE = {
 _SPARKS = frozenset({"path", "checkpointlocation", "queryname"})
 _IN_TABLE = "option."
 """What Spark puts before the options of a table that CREATE TABLE has made."""
-_NOT_KEPT = "what CREATE TABLE makes keeps its options only without a list of columns and without AS SELECT"
+_NOT_KEPT = (
+    "what CREATE TABLE makes keeps its options only without a list of columns and without AS SELECT, and Spark gives them to "
+    "no INSERT whose columns have the names and types of the table's: write INSERT INTO made WITH (profile = ..., "
+    "`table` = ...) SELECT ..."
+)
 _OF_TABLE = frozenset(
     {"owner", "provider", "location", "comment", "external", "is_managed_location", "collation", "path"}
 )
 """Spark's own properties of such a table, which come with its options."""
 _KEPT = "commitlog.options"
+_RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""The key by which Spark keeps what a column's type was said to be. It takes that off the columns of a table when it makes an
+INSERT's rows fit them: a column that still has it was read, from whichever table."""
+_NESTED = (ArrayType, MapType, StructType)
 _BETWEEN_KEYS = re.compile(r",(?![^(]*\))")
 _KAFKA = "kafka."
 """What stands before an option of librdkafka, such as ``kafka.sasl.mechanism``."""
@@ -175,14 +183,16 @@ class SourceOptions:
         kept = json.dumps(known)
         return StructType(
             [
-                StructField(each.name, each.dataType, each.nullable, {**each.metadata, _KEPT: kept})
+                StructField(each.name, each.dataType, each.nullable, {**each.metadata, **_raw_type(each), _KEPT: kept})
                 for each in schema.fields
             ]
         )
 
-    def with_kept(self, schema: StructType) -> SourceOptions:
-        """These options, with those that the schema of a table in Spark's catalog has kept."""
-        kept = next((each.metadata[_KEPT] for each in schema.fields if _KEPT in each.metadata), "{}")
+    def with_kept(self, schema: StructType, *, is_written: bool = False) -> SourceOptions:
+        """These options, with those that the schema of a table in Spark's catalog has kept; where it is written, those of the
+        table that rows go to, not of the one that they may come from."""
+        fields = [each for each in schema.fields if not (is_written and _RAW_TYPE in each.metadata)]
+        kept = next((each.metadata[_KEPT] for each in fields if _KEPT in each.metadata), "{}")
         return SourceOptions({**json.loads(kept), **self._given})
 
     @property
@@ -194,6 +204,11 @@ class SourceOptions:
     def settings(self) -> dict[str, str]:
         """The settings of commitlog among them, and what is passed through to Kafka's client, as ``kafka.sasl.mechanism``."""
         return {name: value for name, value in self._given.items() if name in SETTINGS or name.startswith(_KAFKA)}
+
+
+def _raw_type(field: StructField) -> dict[str, str]:
+    """The type of a plain column, as Spark would keep it: of a nested one it may not be able to read the names again."""
+    return {} if isinstance(field.dataType, _NESTED) else {_RAW_TYPE: field.dataType.simpleString()}
 
 
 def _hint(name: str) -> str:
