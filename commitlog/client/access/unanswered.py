@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from uuid import UUID
 from weakref import WeakValueDictionary
 
+from mypy_extensions import mypyc_attr
+
 from commitlog.domain.model import Proposal, ProposalId
 from commitlog.errors import CommitLogError, OutcomeUnknownError, WriterBusyError
 
@@ -29,6 +31,8 @@ def waits_its_turn(proposal: Proposal) -> bool:
     return proposal.writer_seq is not None and proposal.replicated is None
 
 
+# Native classes take no weak references.
+@mypyc_attr(native_class=False)
 class _Turn:
     """A writer's turn: ``has_ended`` says so, ``end`` wakes who waits for that. A waiter may take ``end`` and be interrupted,
     so that the others look again after a while."""
