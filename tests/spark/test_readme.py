@@ -14,10 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 
 
-def example(heading: str) -> str:
-    """The Python block below a heading of the page of that name."""
-    page = ROOT / "docs" / f"{heading.lower()}.md"
-    section = page.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def example(page: str) -> str:
+    """The whole program that a page of docs/ shows."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    section = text.split("\n## A whole program\n")[1].split("\n## ")[0]
     [block] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert isinstance(block, str)
     return block
@@ -36,7 +36,7 @@ def run(code: str, **given: object) -> None:
 def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run(example("Python"))
+    run(example("python.md"))
     shown = capsys.readouterr().out
     assert "committed as snapshot 1\n" in shown
     assert "CONFLICT: append to table main.trips - but snapshot 2 by writer" in shown
@@ -44,7 +44,7 @@ def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal
     assert "\n4 of 6\n3 rows came since\n" in shown
     assert "│ BOS     │     2 │" in shown
     assert "trips again: 3\n" in shown
-    run(example("Python"))
+    run(example("python.md"))
     shown = capsys.readouterr().out
     assert "\n0 rows came since\n" in shown  # load:1 was committed before
     assert "trips again: 6\n" in shown
@@ -54,7 +54,7 @@ def test_readme_when_its_python_example_is_run_then_shows_a_commit_and_a_refusal
 def test_readme_when_its_spark_example_is_run_then_counts_as_it_should(
     capfd: pytest.CaptureFixture[str], spark: SparkSession, tmp_path: Path
 ) -> None:
-    run(example("Spark").replace('"incoming"', f'"{tmp_path}/in"').replace('"checkpoint"', f'"{tmp_path}/check"'))
+    run(example("spark.md").replace('"incoming"', f'"{tmp_path}/in"').replace('"checkpoint"', f'"{tmp_path}/check"'))
     shown = capfd.readouterr().out
     assert "repeated: True" in shown
     assert "rides now and then: 857 1000" in shown

@@ -22,20 +22,20 @@ _OWN = {
     "timestamp": "read: the newest snapshot at this moment (ISO 8601 with its time zone, such as `2026-03-01T00:00:00Z`)",
     "startingSnapshot": "stream from a table: an id (what was committed after it), `latest` (what comes from now on), `full` "
     "(the table as it is, then what comes), `earliest` (all that the log still knows); without it, all from the beginning",
-    "maxFilesPerTrigger": "stream from a table: files in a batch at most; batches are whole snapshots, and at least one",
-    "maxRowsPerTrigger": "stream from a table: rows in a batch at most, likewise",
-    "snapshotsPerTrigger": "stream from a table: snapshots in a batch at most",
+    "maxFilesPerTrigger": "stream from a table: at most so many files in a batch; a batch is at least one whole snapshot",
+    "maxRowsPerTrigger": "stream from a table: at most so many rows in a batch, likewise",
+    "snapshotsPerTrigger": "stream from a table: at most so many snapshots in a batch",
     "changes": "stream from a table: `true` gives deleted rows too, with the columns `_change` and `_snapshot_id`",
     "startingOffset": "stream from `results`: a Kafka offset; without it, the first",
-    "recordsPerTrigger": "stream from `results`: about how many outcomes in a batch at most",
+    "recordsPerTrigger": "stream from `results`: at most about so many outcomes in a batch",
     "key": "batch write: names it, such as `nightly:2026-03-02`, so that doing it again commits nothing",
     "createTable": "write: `true` creates the table for the rows' columns if there is none; each may be NULL",
     "partitionBy": "write that creates: the partition keys, such as `day, bucket(16, id)`",
-    "mergeSchema": "batch write: `true` adds the columns that the table has not",
-    "ifExists": "batch write to a table that is there: `append`, `error` or `ignore`; Spark's modes of these names are for no "
-    "source of Python's",
+    "mergeSchema": "batch write: `true` adds the columns that the table lacks",
+    "ifExists": "batch write to a table that is there: `append`, `error` or `ignore`; Spark allows no Python source to use its "
+    "own modes of these names",
     "onSchemaChange": "write whose table is altered meanwhile: `fail`, or `retry`, which goes on if the files fit: columns "
-    "that came have their default, or NULL",
+    "that were added have their default, or NULL",
 }
 """Each with what it means, for `docs/spark.md`; beside them are the settings, and what begins with `kafka.`"""
 _HERE = {
