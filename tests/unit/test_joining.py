@@ -848,6 +848,20 @@ def test_link_from_a_site_that_joined_when_the_other_one_has_not_yet_what_that_w
     assert rows(b) == rows(late) == [row(1, "c")]
 
 
+def test_site_when_it_is_linked_only_to_one_that_joined_then_has_to_join_that_one_too(a: InMemoryCommitLog) -> None:
+    put(a, row(1, "a"))
+    late, later = site("c", 3), site("d", 4)
+    Join(a, late).run()
+    assert Link(late, later).run(follow=False).brought == 0
+    put(late, row(2, "c"))
+    with pytest.raises(LinkStoppedError, match="was made with all of node a before"):
+        Link(late, later).run(follow=False)
+    Join(late, later).run()
+    put(late, row(3, "c"))
+    assert Link(late, later).run(follow=False).brought == 1
+    assert rows(later) == rows(late) == [row(1, "a"), row(2, "c"), row(3, "c")]
+
+
 def test_site_that_joins_when_the_one_that_tells_it_made_nothing_itself_then_others_take_what_it_makes() -> None:
     maker, teller, late = site("a", 1), site("b", 2), site("c", 3)
     with maker.transaction() as tx:
