@@ -21,17 +21,17 @@ proposal committed since; an empty cell means that both commit. This page is pri
 _INVALID_HEAD = """\
 # What makes a change INVALID
 
-A proposal that can never be, whatever others commit, is refused as INVALID with one of these codes beside a text that names
-what it is about. A program goes by the code, which stays; texts may be said better one day. This page is printed from
+A proposal that can never be committed, whatever others commit, is refused as INVALID, with one of these codes and a text that
+names what it is about. Let programs look at the code: codes stay, texts may change. This page is printed from
 `commitlog/domain/model/invalid_codes.py`.
 """
 _ERRORS_HEAD = """\
 # Errors
 
-What a Python program can meet. All of them are in `commitlog.errors` and have one base; the messages say what to do. A refusal
-is an outcome first, and an exception only of those calls that must succeed. The command line's exit codes are on
-[Commands](commands.md), the ways to be INVALID on [What makes a change INVALID](invalid-codes.md), the reasons of a refusal and
-whether asking again can help in [the rules](rules.md#2), and what to do about one in
+The exceptions that a Python program can get. All of them are in `commitlog.errors` and have one base; the messages say what to
+do. A refusal is an outcome; only calls that have to commit something raise it as an exception. See also the exit codes of the
+command line in [Commands](commands.md), the codes of INVALID in [What makes a change INVALID](invalid-codes.md), the reasons of
+a refusal and whether a retry can help in [the rules](rules.md#2), and what to do about a conflict in
 [Resolving conflicts](resolving-conflicts.md).
 
 This page is printed by `commitlog manual errors`.

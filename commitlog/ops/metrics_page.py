@@ -20,11 +20,11 @@ _BOUNDS = ", ".join(f"{each:g}" for each in BOUNDS_S)
 _HEAD = f"""\
 # Metrics
 
-What a service tells Prometheus at `/metrics` ([Looking after a log](running.md) says at which port). All have the label
-`log`, the log's name; `process_*`, which are not listed, are those that Prometheus' client knows of every process. Counters
-count since the process began. A histogram is three, `_bucket`, `_sum` and `_count`, within {_BOUNDS} s
-and beyond. Times between two processes are by their clocks. A lag that is not known is not told; who has one of more than
-{LAG_S_MAX:g} s is not ready.
+What each service reports to Prometheus at `/metrics` ([Looking after a log](running.md) says at which port). All metrics have
+the label `log`, the log's name. Not listed are `process_*`, which Prometheus' client reports for every process. Counters count
+from the start of the process. A histogram consists of three, `_bucket`, `_sum` and `_count`, with the buckets {_BOUNDS} s
+and beyond. Times between two processes are measured by the clocks of both. A lag that is not known is not reported; a service
+whose lag is more than {LAG_S_MAX:g} s is not ready.
 
 This page is printed by `commitlog manual metrics`.
 """
@@ -34,7 +34,7 @@ def metrics_page() -> str:
     """The page "Metrics", in Markdown."""
     lines = [_HEAD]
     for heading, measures in _measures():
-        lines += [f"## {heading}\n", "| measure | type | labels | what it is |", "|---|---|---|---|"]
+        lines += [f"## {heading}\n", "| metric | type | labels | what it is |", "|---|---|---|---|"]
         lines += [f"| `{_name(each)}` | {each.type} | {_labels(each)} | {each.documentation} |" for each in measures]
         lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -17,11 +17,12 @@ _HEAD = """\
 
 A setting is taken from the first of these that has it: an argument or an option of the command line; the environment; the
 file `commitlog.toml` in the working directory, or the one that `COMMITLOG_CONFIG` or `--config` names; what runs in the home
-(`commitlog up`); the default. `commitlog config show` says which value each has here, and which of these it is from.
+(`commitlog up`); the default. `commitlog config show` says which value each setting has here, and from where.
 
-Of several logs, each has a profile in the file: `[profile.prod]` and its settings (librdkafka's below `[profile.prod.kafka]`).
-`CommitLog.connect(profile="prod")`, or Spark's option `profile`, takes them before all but other arguments,
-`COMMITLOG_PROFILE=prod` before the rest of the file. What a profile does not say is as without it.
+If you have several logs, give each a profile in the file: `[profile.prod]` and its settings (librdkafka's below
+`[profile.prod.kafka]`). With `CommitLog.connect(profile="prod")`, or Spark's option `profile`, the profile's settings come
+before everything except other arguments; with `COMMITLOG_PROFILE=prod`, they come before the rest of the file. A setting that
+the profile lacks is taken as if there were no profile.
 
 A key that the file may not have is refused, and so is a variable that is nearly one of these, for it is misspelt.
 
@@ -36,8 +37,8 @@ Options of librdkafka (TLS, SASL, ...) are passed through: `COMMITLOG_KAFKA_SASL
 _LOG = """
 ## Of a log
 
-They are in the log, because they can change a verdict. `[genesis]` in `commitlog.toml`, or `COMMITLOG_GENESIS` as
-a JSON object, gives a log that is created its first values; a CONFIGURE change (`tx.configure(...)`, or `commitlog submit
+These settings are in the log, because they can change a verdict. `[genesis]` in `commitlog.toml`, or `COMMITLOG_GENESIS` as
+a JSON object, gives the first values to a log that is created; a CONFIGURE change (`tx.configure(...)`, or `commitlog submit
 --example CONFIGURE`) changes them later.
 """
 
