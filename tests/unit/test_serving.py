@@ -107,7 +107,7 @@ def test_batch_when_what_lies_before_cannot_all_be_read_then_doubt() -> None:
     active = Active()
     active.report(active.send(1), 4)
     assert active.accepted() == []
-    with pytest.raises(DoubtError, match="up to offset 3 only"):
+    with pytest.raises(DoubtError, match="only up to offset 3"):
         active.serving.read([(2, b"junk")])
 
 

@@ -606,7 +606,9 @@ def test_link_when_the_source_was_restored_then_is_refused_however_much_it_has_w
     for key in range(2, 2 + since):
         change(restored, ("insert", row(key, "y")))
     before = rows(b)
-    with pytest.raises(SiteWentBackError, match=r"snapshot 5 of a is not what it was.*begins anew.*another name"):
+    with pytest.raises(
+        SiteWentBackError, match=r"snapshot 5 of a is not what it was.*Start that site anew.*another name"
+    ):
         bring(restored, b)
     assert rows(b) == before
     other = site("a2", 1)

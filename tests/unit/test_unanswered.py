@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from interrupting import Signal, each_interrupted
 
 from commitlog.client.access.unanswered import UnansweredProposals
@@ -22,6 +23,7 @@ def take_turn(turns: UnansweredProposals, timeout_s: float) -> None:
         pass
 
 
+@pytest.mark.interpreted("Python looks for signals at lines that compiled code does not have")
 def test_turn_when_a_signal_ends_it_anywhere_then_the_next_one_of_the_writer_has_its_turn() -> None:
     places, kept = [], []
     turns = UnansweredProposals(lambda _: True)

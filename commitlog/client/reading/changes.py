@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from commitlog.client.reading.file_rows import ROW_ID_COLUMN, FileReader, row_ids_of
 from commitlog.client.reading.frames import Frames
 from commitlog.client.reading.rows_of_file import rows_of_change
-from commitlog.client.tables.arrow_schemas import arrow_schema
+from commitlog.client.tables.arrow_schemas import arrow_schema, exact
 from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
 from commitlog.client.tables.stored_rows import stored_rows
@@ -39,16 +39,18 @@ class RowChanges(Frames):
         name: of the table, at ``upto``.
         after: the snapshot whose state is known.
         upto: the last one whose changes are read.
+        is_exact: values that Arrow's types would not hold as they are come as text (see `exact`).
     """
 
-    def __init__(self, contents: Contents, name: TableName, after: int, upto: int) -> None:
+    def __init__(self, contents: Contents, name: TableName, after: int, upto: int, *, is_exact: bool = False) -> None:
         with contents.at_once():
             contents.check_snapshot(after)
             contents.check_snapshot(upto)
             table = found_table(name, upto, contents)
             found = contents.changes(table, after, upto)
             _check_told(table.definition.columns, str(name))
-            self.columns = table.definition.columns
+            columns = table.definition.columns
+            self.columns = tuple(map(exact, columns)) if is_exact else columns
             self._files: Sequence[ChangedFile] = found.files(deletes=True)
             self._stored = pa.concat_tables(
                 [self.schema.empty_table(), *map(self._of_rows, found.rows_in_parts(deletes=True))]

@@ -11,7 +11,6 @@ from commitlog.client.reading.changes import AFTER, BEFORE, CHANGE, DELETE, INSE
 from commitlog.client.reading.file_rows import FileReader
 from commitlog.client.reading.row_diff import net_rows
 from commitlog.client.reading.rows_of_file import rows_left
-from commitlog.client.tables.arrow_schemas import exact
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName
 from commitlog.client.writing.fitting import fit
@@ -64,9 +63,8 @@ class Restoration:
             self._put_files(transaction)
 
     def _put_rows(self, transaction: RowTransaction, definition: TableDefinition) -> None:
-        changes = RowChanges(self._contents, self._name, self._snapshot_id, transaction.base_snapshot_id)
-        changes.columns = tuple(map(exact, changes.columns))
-        since = net_rows(changes.to_arrow())
+        base = transaction.base_snapshot_id
+        since = net_rows(RowChanges(self._contents, self._name, self._snapshot_id, base, is_exact=True).to_arrow())
         if not since.num_rows:
             return
         kinds = since[CHANGE].to_pylist()
