@@ -99,7 +99,7 @@ def test_table_diff_when_rows_came_and_went_then_only_what_is_not_the_same_in_th
         ("insert", 5, "e"),
     ]
     assert log.table(table).diff(start, start).num_rows == 0
-    with pytest.raises(InvalidRequestError, match="the earlier snapshot first"):
+    with pytest.raises(InvalidRequestError, match="from a snapshot to a later one"):
         log.table(table).diff(start + 1, start)
 
 
