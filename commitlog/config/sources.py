@@ -19,8 +19,6 @@ PROFILE = "COMMITLOG_PROFILE"
 CONFIG_FILE = "commitlog.toml"
 _NO_SETTINGS = ("CONFIG", "PROFILE", "GENESIS", "CORE")
 """Of people's variables, those that are none."""
-_MISSPELT_LIKENESS = 0.8
-"""Of what Kubernetes sets for a Service of this name, such as COMMITLOG_SERVICE_PORT, nothing is as near."""
 SUPERVISED = "COMMITLOG_SUPERVISED"
 """Set for the processes of a supervisor; no setting."""
 RUN_FILE = "run.json"
@@ -65,7 +63,10 @@ def _check_spelling(environment: Mapping[str, str]) -> None:
     for variable in sorted(environment.keys() - known):
         if variable.startswith(PREFIX) and not variable.startswith(KAFKA_PREFIX):
             name = variable.removeprefix(PREFIX)
-            meant = get_close_matches(name, [each.removeprefix(PREFIX) for each in known], 1, _MISSPELT_LIKENESS)
+            # One letter may be wrong: what Kubernetes sets for a Service, such as COMMITLOG_DATABASE_PORT, differs by more.
+            letters = max(5, len(name))
+            likeness = (letters - 1) / letters
+            meant = get_close_matches(name, [each.removeprefix(PREFIX) for each in known], 1, likeness)
             if meant:
                 raise ConfigurationError(
                     f"environment variable {variable} is no setting: did you mean {variable_of(meant[0])}?"

@@ -236,6 +236,7 @@ def test_load_when_the_file_is_wrong_then_says_what(tmp_path: Path, text: str, p
     [
         ("COMMITLOG_BOOTSTRP_SERVERS", "COMMITLOG_BOOTSTRAP_SERVERS"),
         ("COMMITLOG_DATAPATH", "COMMITLOG_DATA_PATH"),
+        ("COMMITLOG_DATA_PAHT", "COMMITLOG_DATA_PATH"),
         ("COMMITLOG_PROFIL", "COMMITLOG_PROFILE"),
     ],
 )
@@ -251,8 +252,12 @@ def test_load_when_variables_are_of_others_then_they_are_ignored() -> None:
         "COMMITLOG_PORT_80_TCP_PORT": "80",
         "COMMITLOG_SERVICE_HOST": "10.0.0.1",
         "COMMITLOG_SERVICE_PORT_DUCKDB": "5442",
+        "COMMITLOG_DATABASE_PORT": "tcp://10.0.0.2:5432",
+        "COMMITLOG_DATABASE_SERVICE_HOST": "10.0.0.2",
     }
-    of_people = {"COMMITLOG_IMAGE": "commitlog:1", "COMMITLOG_DATABASE_PASSWORD": "hush"}
+    of_people = dict.fromkeys(
+        ("COMMITLOG_IMAGE", "COMMITLOG_DATABASE_USER", "COMMITLOG_DATABASE_PASSWORD", "COMMITLOG_"), "x"
+    )
     found = Settings.load(environment={**ours, **of_kubernetes, **of_people})
     assert all(source.startswith("default") for source in found.sources.values())
 
