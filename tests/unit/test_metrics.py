@@ -414,6 +414,7 @@ def test_status_when_a_service_that_only_tells_of_itself_is_not_ready_or_stuck_t
 
     monkeypatch.setattr(health, "require_genesis", away)
     monkeypatch.setattr(listening_place, "ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # It is for other machines.
 
     def told() -> list[str]:
         return [each for each in health.log_health(settings).problems if "nobody there" not in each]

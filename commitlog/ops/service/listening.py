@@ -9,10 +9,10 @@ import ipaddress
 import json
 import os
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -96,14 +96,15 @@ def unready(settings: Settings, service: str) -> str | None:
     address = running_at(settings, measures_note(service))
     if address is None:
         return "it has not started yet"
-    try:
-        with urllib.request.urlopen(f"{address}readyz", timeout=ANSWER_TIMEOUT_S):
-            return None
-    except urllib.error.HTTPError as error:
-        with error:
-            return str(error.read().decode()).strip()
-    except OSError:
-        return f"no answer within {ANSWER_TIMEOUT_S:.0f} s"
+    where = urlsplit(address)
+    with closing(HTTPConnection(str(where.hostname), where.port, timeout=ANSWER_TIMEOUT_S)) as asked:
+        try:
+            asked.request("GET", "/readyz")
+            answer = asked.getresponse()
+            said = answer.read().decode(errors="replace").strip()
+        except (OSError, HTTPException):
+            return f"no answer within {ANSWER_TIMEOUT_S:.0f} s"
+    return None if answer.status == HTTPStatus.OK else said
 
 
 def _from_here(host: str) -> str:
