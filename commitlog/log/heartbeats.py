@@ -6,6 +6,9 @@ that the chain has accepted last, and heard by this machine's clock alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from confluent_kafka import OFFSET_END, TopicPartition
 
 from commitlog.config import Settings
@@ -24,6 +27,14 @@ HEARD_WITHIN_S = 1.5
 POLL_S = 0.05
 
 
+class _Beats(NamedTuple):
+    """What was heard of one sequencer in one epoch."""
+
+    first_s: float
+    last_s: float
+    last: Heartbeat
+
+
 class Heard:
     """Which heartbeats came when, without Kafka: whose count is only known when the log has been read.
 
@@ -33,7 +44,7 @@ class Heard:
 
     def __init__(self, now_s: float) -> None:
         self._since_s = self._listened_s = now_s
-        self._last: dict[tuple[bytes, int, bytes], tuple[float, Heartbeat]] = {}
+        self._heard: dict[tuple[bytes, int, bytes], _Beats] = {}
 
     def listened(self, now_s: float) -> None:
         """Notes that what has come by now is heard; after a pause (of the process, or its machine) silence begins anew."""
@@ -44,13 +55,15 @@ class Heard:
     def hear(self, heartbeat: Heartbeat, now_s: float) -> None:
         """Notes a heartbeat."""
         # Of every epoch one instance at most is accepted, but one that was not may have believed it for a moment.
-        self._last[heartbeat.log_id, heartbeat.epoch, heartbeat.instance] = now_s, heartbeat
-        if len(self._last) > READ_MAX:
-            del self._last[next(iter(self._last))]
+        key = heartbeat.log_id, heartbeat.epoch, heartbeat.instance
+        before = self._heard.get(key)
+        self._heard[key] = _Beats(now_s if before is None else before.first_s, now_s, heartbeat)
+        if len(self._heard) > READ_MAX:
+            del self._heard[next(iter(self._heard))]
 
     def newest(self, log_id: bytes) -> Heartbeat | None:
         """The last heartbeat of the highest epoch that was heard of a log and has not left; None when there was none."""
-        heard = [beat for _, beat in self._last.values() if beat.log_id == log_id and not beat.leaving]
+        heard = [each.last for each in self._heard.values() if each.last.log_id == log_id and not each.last.leaving]
         return max(heard, key=lambda beat: beat.epoch, default=None)
 
     def took_over(self, now_s: float) -> None:
@@ -60,12 +73,20 @@ class Heard:
     def silent_s(self, chain: ChainState, now_s: float) -> float:
         """How long the active sequencer has not been heard; infinite when it has said that it leaves."""
         heard_s = self._since_s
-        for (log_id, epoch, instance), (at_s, heartbeat) in self._last.items():
-            if (log_id, epoch) == (chain.log_id, chain.epoch) and chain.instance in (None, instance):
-                if heartbeat.leaving:
-                    return float("inf")
-                heard_s = max(heard_s, at_s)
+        for each in self._of_active(chain):
+            if each.last.leaving:
+                return float("inf")
+            heard_s = max(heard_s, each.last_s)
         return now_s - heard_s
+
+    def lived_s(self, chain: ChainState) -> float:
+        """How long the active sequencer was heard, from its first heartbeat here to its last."""
+        return max((each.last_s - each.first_s for each in self._of_active(chain)), default=0.0)
+
+    def _of_active(self, chain: ChainState) -> Iterator[_Beats]:
+        for (log_id, epoch, instance), each in self._heard.items():
+            if (log_id, epoch) == (chain.log_id, chain.epoch) and chain.instance in (None, instance):
+                yield each
 
 
 class HeartbeatListener:

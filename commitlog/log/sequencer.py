@@ -47,6 +47,8 @@ from commitlog.observing.tracing import spans
 EXIT_FENCED = 75
 TAKEOVER_AFTER_S = 1.5
 TAKEOVER_DOUBLINGS_MAX = 6
+LIVED_S = 10.0
+"""Whoever was heard for so long since its takeover was not silenced by what had waited before."""
 STANDBY_POLL_S = 0.05
 AWAY_PAUSE_S = 0.5
 DOUBT_PAUSE_S_MIN = 0.1
@@ -304,20 +306,24 @@ class Sequencer:
     def _stand_by(self, replica: Replica, heartbeats: HeartbeatListener) -> None:
         """Replays along until the active sequencer has not been heard for too long."""
         self._move(Phase.STANDBY)
-        while not self._stop.is_set() and self._is_patient(replica, heartbeats.silent_s(replica.chain)):
+        while not self._stop.is_set() and self._is_patient(replica, heartbeats):
             epoch = replica.chain.epoch
             replica.follow(timeout_s=STANDBY_POLL_S)
             if replica.chain.epoch != epoch:
                 heartbeats.took_over()
             self._tell_of(replica)
 
-    def _is_patient(self, replica: Replica, silent_s: float) -> bool:
-        """Whether the active sequencer may still live.
+    def _is_patient(self, replica: Replica, heartbeats: HeartbeatListener) -> bool:
+        """Whether the active sequencer may still be alive.
 
-        It says nothing while it decides one proposal. Where that takes longer than a silence may, whoever takes over meets the
+        It says nothing while it decides one proposal. If that takes longer than a silence may, whoever takes over meets the
         same proposal: so each takeover after which nothing was decided of what waits makes the next one wait twice as long.
+        Takeovers while the log was idle have no part in that.
         """
+        silent_s = heartbeats.silent_s(replica.chain)
         doublings = min(replica.chain.epoch - replica.position.epoch, TAKEOVER_DOUBLINGS_MAX)
+        if heartbeats.heard.lived_s(replica.chain) >= LIVED_S:
+            doublings = 0
         if silent_s < TAKEOVER_AFTER_S or silent_s >= TAKEOVER_AFTER_S * 2**doublings:
             return silent_s < TAKEOVER_AFTER_S
         decided = _next_offsets(replica.state)

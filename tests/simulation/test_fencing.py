@@ -240,7 +240,7 @@ def a_heartbeat_of_a_fenced_one_is_heeded(patch: Patch) -> None:
     real = Heard.silent_s
 
     def silent_s(self: Heard, state: ChainState, now_s: float) -> float:
-        last = max(self._last.items(), key=lambda each: each[1][0], default=None)
+        last = max(self._heard.items(), key=lambda each: each[1].last_s, default=None)
         if last is not None:
             _, epoch, instance = last[0]
             state = state.replace(epoch=epoch, instance=instance)

@@ -13,11 +13,11 @@ from commitlog.domain import model as m
 from commitlog.log import sequencer
 from commitlog.log.batches import Decider
 from commitlog.log.codec import encode_proposal
-from commitlog.log.sequencer import TAKEOVER_AFTER_S
+from commitlog.log.sequencer import LIVED_S, TAKEOVER_AFTER_S
 from commitlog.log.topics import topics_of
 from commitlog.simulation.choices import Choices
 from commitlog.simulation.scheduling import BEGUN_MS
-from commitlog.simulation.world import LOG, Role, World, run_sequencer
+from commitlog.simulation.world import LOG, Process, Role, World, run_sequencer
 
 
 class ThreeSequencers(World):
@@ -32,6 +32,9 @@ class ThreeSequencers(World):
         self.scheduler.run(
             lambda: sorted(each.sequencer.status.phase for each in self.processes if each.sequencer) == wanted
         )
+
+    def serving(self) -> Process:
+        return next(each for each in self.processes if each.sequencer and each.sequencer.status.phase == "SERVING")
 
     def propose(self, number: int) -> None:
         proposal_id = UUID(int=(BEGUN_MS + number << 80) + (7 << 76) + (8 << 60) + number).bytes
@@ -76,8 +79,23 @@ def test_standby_when_one_proposal_takes_longer_than_a_silence_may_then_it_is_de
         world.begin()
         world.propose(0)
         assert world.decided_after_s(1, within_s=10 * takes_s) < 4 * takes_s
-        next(each for each in world.processes if each.sequencer and each.sequencer.status.phase == "SERVING").crash()
+        world.serving().crash()
         world.propose(1)
         assert world.decided_after_s(2, within_s=60) < 2 * TAKEOVER_AFTER_S
+    finally:
+        world.scheduler.end()
+
+
+def test_standby_when_sequencers_of_an_idle_log_end_and_a_proposal_comes_then_it_waits_no_longer_than_ever(
+    world: ThreeSequencers,
+) -> None:
+    try:
+        for _ in range(4):
+            world.begin()
+            idle_until_s = world.scheduler.now_s + 2 * LIVED_S
+            world.scheduler.run(lambda until_s=idle_until_s: world.scheduler.now_s >= until_s)
+            world.serving().crash()
+        world.propose(0)
+        assert world.decided_after_s(1, within_s=60) < 2 * TAKEOVER_AFTER_S
     finally:
         world.scheduler.end()
