@@ -431,6 +431,18 @@ def test_status_when_a_service_that_only_tells_of_itself_is_not_ready_or_stuck_t
         assert told() == []
 
 
+def test_status_when_a_service_is_there_and_does_not_answer_then_it_does_not_say_that_it_is_restarted(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening_place, "ANSWER_TIMEOUT_S", 0.1)
+    with listening("127.0.0.1", 0) as silent, noted(settings, measures_note("serve"), "127.0.0.1", silent):
+        assert "`commitlog serve` restarts it" in health._who_starts(settings, "sequencer")
+        with noted(settings, measures_note("sequencer"), "127.0.0.1", silent):
+            assert health._who_starts(settings, "sequencer") == (
+                "one is here on this machine and is not ready (no answer within 0 s); if it is stuck, end its process"
+            )
+
+
 def test_whole_when_its_relay_is_not_ready_then_it_is_still(settings: Settings) -> None:
     supervisor = Supervisor([RELAY], settings.environment(), say=lambda _: None)
     assert WatchedWhole(settings, supervisor).problem() is None

@@ -254,7 +254,7 @@ def _who_starts(settings: Settings, service: str) -> str:
             return f"a signal has stopped the process of {name}: `kill -CONT {pid}` lets it go on"
     is_here = running_at(settings, measures_note(service)) is not None
     if is_here and (problem := unready(settings, service)) is not None:
-        return f"there is one on this machine, and {problem}; if it is stuck, end its process"
+        return f"one is here on this machine and is not ready ({problem}); if it is stuck, end its process"
     if service in run:
         return f"`commitlog up` restarts it; {settings.home / 'logs' / f'{service}.log'} says why it ended"
     if running_at(settings, measures_note("serve")) is not None:
