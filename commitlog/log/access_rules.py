@@ -1,4 +1,4 @@
-"""Who may do what with a log's topics, as Kafka ACLs's own authorizer.
+"""Who may do what with a log's topics, as Kafka ACLs.
 
 Kafka knows who sends a request, and forgets it: a record says nothing of its sender. So these rules decide who may propose,
 read and serve; that a writer uses no other's ``writer_id`` they cannot decide, and neither can the sequencer. Writers that do

@@ -130,9 +130,8 @@ def test_replicate_when_a_link_is_killed_and_begun_again_then_nothing_is_lost_an
     came = [each.replicated.tick for each in proposals if each is not None and each.replicated is not None]
     assert came == sorted(set(came))
     assert len(came) == 1 + 3 + 8 + 1
-    assert (
-        node(profiles, "tokyo").splitlines()[1] == f"has all of paris (priority 1) before its snapshot {came[-1] + 1}"
-    )
+    has = node(profiles, "tokyo").splitlines()[1]
+    assert has == f"has everything of paris (priority 1) before its snapshot {came[-1] + 1}"
     known = {"node": "paris", "tick": came[-1] + 1, "priority": 1}
     assert json.loads(node(profiles, "tokyo", "--json")) == {"node": "tokyo", "priority": 2, "digest": [known]}
 
@@ -197,7 +196,7 @@ def test_replicate_when_a_site_joins_then_is_told_what_there_is_and_goes_on(
     told = subprocess.run(
         link(profiles, "paris", "tokyo", "--join", "--once"), stderr=subprocess.PIPE, check=True, text=True
     )
-    assert "tokyo has joined: what paris held at snapshot" in told.stderr
+    assert "tokyo has joined, with what paris held at snapshot" in told.stderr
     assert found(tokyo, "main.f") == found(paris, "main.f") == [{"id": 1, "v": "file"}, {"id": 3, "v": "in no file"}]
     assert rows(tokyo) == rows(paris)
     paris.table("main.f").append([{"id": 4, "v": "later"}])

@@ -277,7 +277,7 @@ def test_reader_when_it_is_overtaken_by_a_trim_then_it_is_told_of_the_archive(sm
         decide(small, 1)
         assert trim(small, archive)["first_seq"] == 11
         slow._reader.move(0, 1)
-        with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were trimmed"):
+        with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were archived at "):
             wait_until(lambda: bool(slow.read()), "it is told")
 
 
@@ -286,7 +286,7 @@ def test_reader_when_a_trim_comes_as_it_begins_then_it_is_told_of_the_archive(
 ) -> None:
     # As it was a moment before.
     monkeypatch.setattr(results_module, "first_offsets", lambda *_: {0: 0})
-    with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were trimmed"):
+    with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were archived at "):
         ResultsReader(trimmed, after=LogPosition(bytes(16), 0, 0, bytes(32), 0))
 
 
@@ -477,7 +477,7 @@ def test_restore_when_groups_of_subscribers_had_positions_then_it_says_that_they
     run(small, "backup", "--to", str(archive))
     delete_topics(small, *topics_of(small.log)[:5])
     told = " ".join(run(small, "restore", "--from", str(archive)).output.split())
-    assert "groups of subscribers have no position here, and begin with after_seq, of 4 or less" in told
+    assert "no position in this broker, and begin after their after_seq (4 or less)" in told
     assert handled(after_seq=3) == [4]
     assert handled() == []
 
