@@ -305,7 +305,7 @@ def test_status_when_the_log_is_missing_then_says_what_to_do(settings: Settings)
 def test_status_when_nobody_decides_then_says_so(settings: Settings) -> None:
     run_json(settings, "init")
     (found,) = run_json(settings, "status", code=1)
-    assert found["health"]["problems"][0] == "no sequencer is running: run `commitlog serve` or `commitlog up`"
+    assert found["health"]["problems"][0] == "no sequencer is active: run `commitlog serve` or `commitlog up`"
     assert "no projector is connected" in found["health"]["problems"][1]
     assert (found["health"]["decided_seq"], found["health"]["applied_seq"]) == (0, 0)
 
@@ -335,7 +335,7 @@ def test_status_when_a_signal_has_stopped_who_decides_then_says_by_what_it_goes_
         frozen.kill()
     lock.release()
     assert problem == (
-        f"no sequencer is running: a signal has stopped the process of sequencer: `kill -CONT {frozen.pid}` lets it go on"
+        f"no sequencer is active: a signal has stopped the process of sequencer: `kill -CONT {frozen.pid}` lets it go on"
     )
 
 

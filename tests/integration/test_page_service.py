@@ -78,7 +78,7 @@ def test_page_when_nobody_decides_then_it_answers_and_says_what_to_do(settings: 
         assert "Nothing has been decided yet" in read(f"{address}log")
         health = read(f"{address}health")
         assert "Not well" in health
-        assert "Not running: nothing is decided." in health
+        assert "No sequencer is active: nothing is decided." in health
         assert "run `commitlog serve` or `commitlog up`" in health
         assert running_page(settings) == address
         shown = subprocess.run(MAIN, capture_output=True, text=True, env=settings.environment(), timeout=DEADLINE_S)

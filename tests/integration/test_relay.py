@@ -383,7 +383,7 @@ def test_relay_when_the_service_runs_it_then_others_see_how_far_it_is(bordered: 
     away = log_health(settings)
     assert away.relay is not None
     assert (away.relay.running, away.relay.proposals) == (0, 2)
-    assert "no relay is running: run `commitlog serve` or `commitlog up`" in away.problems
+    assert "no relay is active: run `commitlog serve` or `commitlog up`" in away.problems
     supervisor = Supervisor([RELAY], settings.environment(), say=lambda _: None)
     supervisor.check()
     try:

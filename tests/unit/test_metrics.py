@@ -439,7 +439,7 @@ def test_status_when_a_service_is_there_and_does_not_answer_then_it_does_not_say
         assert "`commitlog serve` restarts it" in health._who_starts(settings, "sequencer")
         with noted(settings, measures_note("sequencer"), "127.0.0.1", silent):
             assert health._who_starts(settings, "sequencer") == (
-                "one is here on this machine and is not ready (no answer within 0 s); if it is stuck, end its process"
+                "one runs on this machine and is not ready (no answer within 0 s); if it is stuck, end its process"
             )
 
 

@@ -446,7 +446,7 @@ class LogIsNotWell:
         LinkHealth("t", LinkProgress("tokyo", HOSTILE, 9, 7, 0, 4, 12), lag=3, lag_s=61.0, at_ms=0),
     )
     relay: RelayHealth = field(default_factory=lambda: RelayHealth(running=0, proposals=1_200, outcomes=0))
-    problems: tuple[str, ...] = ("no sequencer is running: run `commitlog serve`", HOSTILE)
+    problems: tuple[str, ...] = ("no sequencer is active: run `commitlog serve`", HOSTILE)
 
 
 def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_to_do(log: InMemoryCommitLog) -> None:
@@ -454,7 +454,7 @@ def test_health_page_when_the_log_is_not_well_then_says_what_is_wrong_and_what_t
     page = outline(client, "/health")
     for told in (
         "Not well",
-        "no sequencer is running: run `commitlog serve`",
+        "no sequencer is active: run `commitlog serve`",
         "5 outcomes behind, for 12.5 s",
         "outcome 4",
         "1 machine stands by.",

@@ -151,10 +151,10 @@ def log_health(settings: Settings) -> LogHealth:
     last = read.last
     unserved: tuple[str, ...] = ()
     if heartbeat is None:
-        unserved = (f"no sequencer is running: {_who_starts(settings, 'sequencer')}",)
+        unserved = (f"no sequencer is active: {_who_starts(settings, 'sequencer')}",)
     elif stands_still:
         since = f"for more than {UNDECIDED_S_MAX:.0f} s"
-        unserved = (f"proposals have waited {since} although a sequencer is running: it is slow or stuck; see its log",)
+        unserved = (f"proposals have waited {since} although a sequencer is active: it is slow or stuck; see its log",)
     return LogHealth(
         settings.log,
         sequencer_alive=heartbeat is not None,
@@ -184,7 +184,7 @@ def _at_the_border(settings: Settings, partitions: int) -> tuple[RelayHealth | N
         found = RelayHealth(running, proposals.count(partitions), outcomes.count(1))
     except CommitLogError as error:
         return None, (f"cannot tell how far the relay is: {error}",)
-    return found, () if found.running else (f"no relay is running: {_who_starts(settings, 'relay')}",)
+    return found, () if found.running else (f"no relay is active: {_who_starts(settings, 'relay')}",)
 
 
 def _ill_set(settings: Settings, partitions: int) -> tuple[str, ...]:
@@ -227,7 +227,7 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
         problems.append(f"no projector is connected to the catalog: {_who_starts(settings, 'projector')}")
     if lag_s > LAG_S_MAX:
         problems.append(
-            f"readers have not seen decided outcomes {lag_s:.0f} s ago: the projector is slow or stuck; see its log"
+            f"readers have not seen decided outcomes for {lag_s:.0f} s: the projector is slow or stuck; see its log"
         )
     return _Reading(alive, standbys, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
 
@@ -254,7 +254,7 @@ def _who_starts(settings: Settings, service: str) -> str:
             return f"a signal has stopped the process of {name}: `kill -CONT {pid}` lets it go on"
     is_here = running_at(settings, measures_note(service)) is not None
     if is_here and (problem := unready(settings, service)) is not None:
-        return f"one is here on this machine and is not ready ({problem}); if it is stuck, end its process"
+        return f"one runs on this machine and is not ready ({problem}); if it is stuck, end its process"
     if service in run:
         return f"`commitlog up` restarts it; {settings.home / 'logs' / f'{service}.log'} says why it ended"
     if running_at(settings, measures_note("serve")) is not None:
