@@ -65,47 +65,47 @@ class Settings:
 
     Attributes:
         log: name of the log; its topics are `<log>.proposals`, `<log>.results` and so on.
-        log_id: the one log that is meant, as a UUID, where another one may have its name; None is whichever has it. `up`
-            tells it to whoever finds its servers by the home.
+        log_id: UUID of the log, if another log may have the same name; None is whichever log has the name. `up` gives it
+            to programs that find its servers by the home.
         bootstrap_servers: Kafka's addresses, `host:port`, comma separated.
         kafka: options passed through to librdkafka (TLS, SASL, ...).
         database_url: the catalog's PostgreSQL, `postgresql://user:password@host:port/database`.
-        reader_url: the same database for those who only read the lake with DuckDB, for a login in the role
-            `commitlog_reader`; None is `database_url`. `up` makes such a login.
-        writer_url: likewise for those who write through the gateway, for a login in the role `commitlog_writer`; it leads to
-            PostgreSQL itself, and None is `reader_url`. `up` makes such a login.
-        data_path: where the lake's data files are; a directory or an object store's URL, of this log alone. Without one it
-            is `<home>/data/<log>`.
-        home: the directory of the embedded runtime and of this machine's state.
+        reader_url: the same database with a login in the role `commitlog_reader`, for those who only read the lake with
+            DuckDB; None is `database_url`. `up` makes such a login.
+        writer_url: the same database with a login in the role `commitlog_writer`, for those who write through the gateway;
+            its host and port are PostgreSQL's, not the gateway's. None is `reader_url`. `up` makes such a login.
+        data_path: where the lake's data files are: a directory, or an object store's URL, that no other log uses.
+        home: the directory for the embedded servers and this machine's state.
         checkpoint_dir: where the sequencer's checkpoints are; never under `data_path`.
         partitions: partitions of the proposals topic of a log that is created.
         proposal_bytes_max: largest encoded proposal of a log that is created, in bytes.
         genesis: other first values of a log that is created, by the names of the log's settings.
         batch_records_max: most proposals that are decided and appended together.
         batch_bytes_max: most bytes of outcomes that are appended together.
-        batch_wait_ms: the longest that a proposal waits for those of other writers who are busy too, to be appended together.
+        batch_wait_ms: how long a proposal may wait for those of other busy writers, to be decided and appended together.
         receipts_timeout_ms: how long a client waits for its receipt before the outcome counts as unknown.
         catalog_timeout_ms: how long a reader waits for the catalog to hold what was committed before it asked.
-        staleness_ms: how old what a reader sees may be, so that it need not ask the log each time; 0 is the newest.
+        staleness_ms: how old the state that readers see may be, so that they need not ask the log each time; 0 is the newest.
         projector_outcomes_max: most outcomes that one SQL transaction projects.
         kafka_port: port of the embedded broker; another free one is taken if it is in use.
         postgres_port: port of the embedded PostgreSQL; another free one is taken if it is in use.
-        ui_host: where the web page listens; at another address than this machine's own it needs a token.
-        ui_port: port of the web page; unless it is chosen, the one it had last, and another free one if it is in use.
-        ui_token: whoever looks at the web page must have it, at least 16 characters; None is anybody on this machine.
-        gateway_host: where DuckDB's clients that write connect; at another address than this machine's own, give a certificate.
-        gateway_port: port of the gateway; unless it is chosen, the one it had last, and another free one if it is in use.
-        gateway_tls_cert: the certificate that the gateway shows, with those that it was signed by, as PEM; None speaks in the
-            clear.
-        gateway_tls_key: its key, as PEM; None where it is in the same file.
-        metrics_host: where services tell their measures and whether they are ready.
-        metrics_port: the sequencer's port for that; projector, checkpointer, web page, `serve`, the gateway and the
-            relay have the next ones, and a service whose port is taken has another free one.
-        cache_dir: where this user's downloaded jars are.
-        java_home: the Java to run the broker with; None looks on PATH.
+        ui_host: address that the web page listens on; any other than this machine's own needs a token.
+        ui_port: port of the web page; if it is not set, the page's last port, or another free one if that is in use.
+        ui_token: token that visitors of the web page must present, at least 16 characters; None admits anybody on this machine.
+        gateway_host: address that the gateway listens on; for any other than this machine's own, set a certificate.
+        gateway_port: port of the gateway; if it is not set, its last port, or another free one if that is in use.
+        gateway_tls_cert: file with the gateway's certificate and those that signed it, as PEM; with None, clients connect
+            without TLS.
+        gateway_tls_key: file with the certificate's key, as PEM; None if the key is in the certificate's file.
+        metrics_host: address at which services serve `/metrics` and `/readyz`.
+        metrics_port: port of the sequencer's metrics; projector, checkpointer, web page, `serve`, the gateway and the relay
+            have the next ones, and a service whose port is taken has another free one.
+        cache_dir: directory for this user's downloaded jars.
+        java_home: the Java to run the broker with; None is the one on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
-        links_from: profiles of `commitlog.toml`, comma separated: `serve` and `up` bring what their logs commit to this one.
-        registry_url: the schema registry that `commitlog relay` asks, `http://user:password@host:8081`; where there is one,
+        links_from: profiles of `commitlog.toml`, comma separated: `serve` and `up` run a link from each of their logs to
+            this one.
+        registry_url: URL of the schema registry for `commitlog relay`, `http://user:password@host:8081`; if it is set,
             `serve` and `up` run a relay.
         sources: for each setting where its value came from, for messages.
         config_file: where the profiles of other logs are.

@@ -22,7 +22,7 @@ _HEAD = f"""\
 
 What each service reports to Prometheus at `/metrics` ([Looking after a log](running.md) says at which port). All metrics have
 the label `log`, the log's name. Not listed are `process_*`, which Prometheus' client reports for every process. Counters count
-from the start of the process. A histogram consists of three, `_bucket`, `_sum` and `_count`, with the buckets {_BOUNDS} s
+from the start of the process. A histogram is three metrics, `_bucket`, `_sum` and `_count`, with the buckets {_BOUNDS} s
 and beyond. Times between two processes are measured by the clocks of both. A lag that is not known is not reported; a service
 whose lag is more than {LAG_S_MAX:g} s is not ready.
 

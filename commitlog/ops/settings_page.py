@@ -24,7 +24,8 @@ If you have several logs, give each a profile in the file: `[profile.prod]` and 
 before everything except other arguments; with `COMMITLOG_PROFILE=prod`, they come before the rest of the file. A setting that
 the profile lacks is taken as if there were no profile.
 
-A key that the file may not have is refused, and so is a variable that is nearly one of these, for it is misspelt.
+A key in the file that is not a setting is refused, and so is an environment variable whose name is almost a setting's: it is
+probably misspelt.
 
 This page is printed by `commitlog config reference`.
 

@@ -84,7 +84,7 @@ _COMMANDS = {
     "ui": _Place("ui", "Print the web page's address, or run the page."),
     "load": _Place("load", "Append CSV, Parquet or JSON files to a table."),
     "submit": _Place("proposals", "Send proposals from a file and print their outcomes."),
-    "outcome": _Place("proposals", "What became of a proposal."),
+    "outcome": _Place("proposals", "Show what became of a proposal."),
     "explain": _Place("proposals", "Explain a proposal: what it conflicted with, and what would help."),
     "log": _Place("history", "Show the history: who committed what, and when."),
     "tables": _Place("tables", "List the tables, with their columns and files."),

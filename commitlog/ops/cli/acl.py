@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 _KAFKA = {
     "reader": "May follow the outcomes.",
-    "writer": "Proposes.",
+    "writer": "May propose.",
     "service": "May run `commitlog serve`.",
     "owner": "May create the log and change its topics.",
     "relay": "May run `commitlog relay`; if `serve` runs the relay, give its principal --service too.",

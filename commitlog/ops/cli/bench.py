@@ -103,7 +103,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
     print_goals(result.goals())
 
 
-@bench_command.command("decide", short_help="One decision, without Kafka.")
+@bench_command.command("decide", short_help="Measure one decision, without Kafka.")
 @click.option(
     "--history",
     "histories",
@@ -129,7 +129,7 @@ def bench_command(context: click.Context, settings: Settings, proposals: int, re
     default=100_000,
     show_default=True,
     metavar="N",
-    help="Since the base of a read with a filter.",
+    help="Appends since the base of a proposal with a filtered read.",
 )
 @json_option
 def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: int, as_json: bool) -> None:
@@ -171,7 +171,7 @@ def decide_command(histories: tuple[int, ...], ages: tuple[int, ...], appends: i
     print_goals(result.goals())
 
 
-@bench_command.command("loop", short_help="Writers that wait for each answer.")
+@bench_command.command("loop", short_help="Measure writers that wait for each answer.")
 @click.option(
     "--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 4, 8), show_default=True, metavar="N"
 )
@@ -210,7 +210,7 @@ def loop_command(
     repetitions: int,
     as_json: bool,
 ) -> None:
-    """Measure writers that wait for each answer, one small file a commit, on servers of its own here."""
+    """Measure writers that wait for each answer, one small file per commit, on servers of its own."""
     from commitlog.ops.bench.loop import KINDS, TABLES, run_loop_bench
     from commitlog.ops.bench.turns import ROWS
 
@@ -239,7 +239,7 @@ def loop_command(
     print_goals(result.goals())
 
 
-@bench_command.command("peers", short_help="The same loop by DuckLake, Delta and Iceberg.")
+@bench_command.command("peers", short_help="Measure the same loop with DuckLake, Delta and Iceberg.")
 @click.option("--writers", "-w", type=click.IntRange(1), multiple=True, default=(1, 2, 4, 8, 16, 32), metavar="N")
 @click.option(
     "--seconds", "-s", type=click.FloatRange(1), default=5.0, show_default=True, help="Length of each measurement."
@@ -256,7 +256,7 @@ def peers_command(
     repetitions: int,
     as_json: bool,
 ) -> None:
-    """Measure the same closed loop by DuckLake's, Delta's and Iceberg's Python clients beside ours."""
+    """Measure the same closed loop with commitlog and with DuckLake's, Delta's and Iceberg's Python clients."""
     try:
         from commitlog.ops.bench.peers import run_peers_bench
     except ImportError as error:
@@ -277,13 +277,13 @@ def peers_command(
     print_peers(result.rates, title=f"{told}; load before {result.load_before}; the core {result.core}")
 
 
-@bench_command.command("takeover", short_help="How long a writer waits for a takeover.")
+@bench_command.command("takeover", short_help="Measure how long a writer waits for a takeover.")
 @click.option("--times", "-n", type=click.IntRange(1), default=50, show_default=True)
 @click.option("--way", type=click.Choice(("kill", "terminate", "freeze")), default="kill", show_default=True)
 @json_option
 @settings_options
 def takeover_command(settings: Settings, times: int, way: str, as_json: bool) -> None:
-    """Measure how long a writer waits when the active sequencer ends and a standby is ready, on servers of its own here."""
+    """Measure how long a writer waits when the active sequencer ends and a standby is ready, on servers of its own."""
     from commitlog.ops.bench.takeover import run_takeover_bench
 
     with _on_servers() as say:
@@ -299,19 +299,21 @@ def takeover_command(settings: Settings, times: int, way: str, as_json: bool) ->
     )
 
 
-@bench_command.command("replicate", short_help="A link between two sites.")
+@bench_command.command("replicate", short_help="Measure a link between two sites.")
 @click.option(
     "--row-changes", "-n", type=click.IntRange(1_000), default=50_000, show_default=True, help="Size of the backlog."
 )
-@click.option("--rows", type=click.IntRange(1, 1_000), default=10, show_default=True, help="Row changes of a snapshot.")
-@click.option("--seconds", "-s", type=click.FloatRange(1), default=10.0, show_default=True, help="Before each kill.")
-@click.option("--kills", type=click.IntRange(1), default=2, show_default=True, help="Of the link.")
+@click.option("--rows", type=click.IntRange(1, 1_000), default=10, show_default=True, help="Row changes per snapshot.")
+@click.option(
+    "--seconds", "-s", type=click.FloatRange(1), default=10.0, show_default=True, help="Seconds before each kill."
+)
+@click.option("--kills", type=click.IntRange(1), default=2, show_default=True, help="Times to kill the link.")
 @json_option
 @settings_options
 def replicate_command(
     settings: Settings, row_changes: int, rows: int, seconds: float, kills: int, as_json: bool
 ) -> None:
-    """Measure a link between two sites, what it brings a second, how late, and after a kill, on servers of its own here."""
+    """Measure a link between two sites: what it brings per second, how late, and after a kill, on servers of its own."""
     from commitlog.ops.bench.replicate import STEADY_PER_SECOND, run_replicate_bench
 
     with _on_servers() as say:
@@ -341,15 +343,15 @@ def replicate_command(
     print_goals(result.goals())
 
 
-@bench_command.command("restart", short_help="How long a start of the sequencer takes.")
+@bench_command.command("restart", short_help="Measure how long a sequencer takes to start.")
 @click.option(
-    "--outcomes", "-n", type=click.IntRange(100_000), default=10_000_000, show_default=True, help="Of the log."
+    "--outcomes", "-n", type=click.IntRange(100_000), default=10_000_000, show_default=True, help="Outcomes in the log."
 )
 @repetitions_option
 @json_option
 @settings_options
 def restart_command(settings: Settings, outcomes: int, repetitions: int, as_json: bool) -> None:
-    """Measure how long a sequencer needs from its start until it serves, with a checkpoint, on servers of its own here."""
+    """Measure how long a sequencer needs from its start until it serves, with a checkpoint, on servers of its own."""
     from commitlog.ops.bench.restart import run_restart_bench
 
     with _on_servers() as say:
@@ -365,9 +367,7 @@ def restart_command(settings: Settings, outcomes: int, repetitions: int, as_json
 
 
 @bench_command.command("memory")
-@click.option(
-    "--files", "-n", type=click.IntRange(10_000), default=10_000_000, show_default=True, help="That are live."
-)
+@click.option("--files", "-n", type=click.IntRange(10_000), default=10_000_000, show_default=True, help="Live files.")
 @click.option(
     "--rate",
     "rates",
@@ -376,11 +376,11 @@ def restart_command(settings: Settings, outcomes: int, repetitions: int, as_json
     default=(10_000, 40_000),
     show_default=True,
     metavar="N",
-    help="Proposals a second, each of which is remembered for a minute.",
+    help="Proposals per second, each of which is remembered for a minute.",
 )
 @json_option
 def memory_command(files: int, rates: tuple[int, ...], as_json: bool) -> None:
-    """Weigh the state of a sequencer, without Kafka."""
+    """Measure the memory that a sequencer's state takes, without Kafka."""
     from commitlog.ops.bench.memory import run_memory_bench
 
     with shown_steps() as say:
@@ -393,11 +393,11 @@ def memory_command(files: int, rates: tuple[int, ...], as_json: bool) -> None:
     print_goals([goal for each in weights for goal in each.goals()])
 
 
-@bench_command.command("catalog", short_help="The list of a table's files, by their number.")
+@bench_command.command("catalog", short_help="Measure how long it takes to list a table's files.")
 @click.option("--files", type=click.IntRange(10_000), default=1_000_000, show_default=True, metavar="N")
 @json_option
 def catalog_command(files: int, as_json: bool) -> None:
-    """Measure the list of a table's files at a snapshot, in a catalog of so many snapshots and files."""
+    """Measure how long it takes to list a table's files at a snapshot, in a catalog of so many snapshots and files."""
     from commitlog.ops.bench.catalog import run_catalog_bench
 
     with _on_servers() as say:
@@ -409,7 +409,7 @@ def catalog_command(files: int, as_json: bool) -> None:
     print_table(["history", "at snapshot", "files listed", "ms"], rows)
 
 
-@bench_command.command("spark", short_help="Spark on tables, beside plain Parquet.")
+@bench_command.command("spark", short_help="Compare Spark on tables with Spark on plain Parquet.")
 @click.option("--rows", "-n", type=click.IntRange(1_000), default=5_000_000, show_default=True)
 @click.option("--repetitions", "-r", type=click.IntRange(1), default=3, show_default=True)
 @click.option(
@@ -418,7 +418,7 @@ def catalog_command(files: int, as_json: bool) -> None:
 @json_option
 @settings_options
 def spark_command(settings: Settings, rows: int, repetitions: int, parts: Sequence[str], as_json: bool) -> None:
-    """Measure Spark on tables against Spark on plain Parquet folders, by turns, on servers of its own here."""
+    """Measure Spark on tables against Spark on plain Parquet folders, by turns, on servers of its own."""
     try:
         from commitlog.ops.bench.spark import run_spark_bench
     except ImportError as error:

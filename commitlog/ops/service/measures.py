@@ -101,7 +101,7 @@ class Measures:
             "kind",
         )
         moved = {action.value: count for action, count in status.rows_moved.items()}
-        what = "Rows of several sites that were held back, and that later stood or were given up."
+        what = "Rows of several sites that were held back (HELD), or that later stood or were given up (RELEASED)."
         yield self._counter("site_rows_moved", what, moved, "action")
         what = "Time from the decision of a batch's first outcome until readers see it."
         yield self._histogram("visible_seconds", what, status.visible)
