@@ -4,7 +4,7 @@ A refused proposal is an outcome, not an exception, until a caller asks for a co
 is an answer of its own. What is wrong in our own code is an `AssertionError` and ends the process.
 
     CommitLogError
-    +-- InvalidRequestError         a call that cannot be meant so: an argument of the wrong kind, nothing to commit, ...
+    +-- InvalidRequestError         a call that makes no sense: an argument of the wrong kind, nothing to commit, ...
     |   +-- InvalidChangeError      a change that can never be, whatever the log holds
     +-- ConfigurationError          a setting is missing, misspelt or out of range
     +-- MalformedRecordError        bytes, or a JSON line, that are no record of ours
@@ -87,7 +87,7 @@ def _as_it_was(kind: type[CommitLogError], args: tuple[object, ...]) -> CommitLo
 
 
 class InvalidRequestError(CommitLogError, ValueError, TypeError):
-    """A call that cannot be meant so; nothing was sent. The message says what was given and what to give."""
+    """A call that makes no sense; nothing was sent. The message says what was given and what to give."""
 
 
 class InvalidChangeError(InvalidRequestError):
@@ -116,7 +116,7 @@ class MalformedRecordError(CommitLogError):
 
 
 class LogUnavailableError(CommitLogError):
-    """No broker answers, or none lets this process in. Nothing is known to be lost; try again when it is mended.
+    """No broker answers, or none lets this process in. Nothing is known to be lost; try again once that is fixed.
 
     Args:
         bootstrap_servers: the addresses that were tried.
@@ -298,7 +298,7 @@ class ProposalRejectedError(CommitLogError):
 
 
 class NotUnderstoodError(CommitLogError):
-    """A stock client's commit that the gateway cannot propose; nothing of it was done.
+    """A stock client's commit that the gateway cannot propose; nothing was committed.
 
     The message says what it was and what to do instead.
     """
@@ -307,7 +307,8 @@ class NotUnderstoodError(CommitLogError):
 class LinkStoppedError(CommitLogError):
     """A log refuses what a link brings from another site, so the link stops there: nothing after it is brought.
 
-    Mend one of the two sides, so that the change can stand, and begin the link again: it goes on with the same snapshot.
+    Fix one of the two sides so that the change can be committed, and start the link again: it continues with the same
+    snapshot.
 
     Args:
         source: the node whose change it is.
@@ -348,7 +349,7 @@ class SiteWentBackError(CommitLogError):
     """A site's log is older than it was when a link read it, as after a restore from a backup: it would make other snapshots
     under ticks that others hold.
 
-    The site begins anew: with an empty log and another node name.
+    Start that site anew, with an empty log and another node name.
 
     Args:
         source: the node whose log it is.
@@ -369,8 +370,8 @@ class TableNotBroughtError(CommitLogError):
     """What happened to a table at one site cannot be brought to another, or its name means another table there, so the link
     stops there.
 
-    The table's property ``replicated``, set to false at the site that it is brought to, has links leave the table where it
-    is from then on; all else goes on.
+    If the table's property ``replicated`` is set to false at the site that it is brought to, links leave out the table from
+    then on, and bring everything else.
 
     Args:
         source: the node whose change it is.
@@ -399,7 +400,7 @@ class TableNotBroughtError(CommitLogError):
 class SiteAwayTooLongError(CommitLogError):
     """What a link has to bring was archived, and trimmed from the log that it reads, before it was brought.
 
-    The site that it is brought to joins anew: with an empty log and another node name.
+    Let the site that it was not brought to join again, with an empty log and another node name.
 
     Args:
         source: the node whose log it is.
@@ -420,7 +421,7 @@ class KeyReusedError(CommitLogError):
     """An id, or a writer's ``writer_seq``, that was answered before was used again for another write.
 
     Nothing of this write was committed, and nothing of it will be under this key. Files that were written for it, and that
-    the first proposal does not name, can go.
+    the first proposal does not name, can be removed.
 
     Args:
         proposal_id: of this write.
