@@ -36,7 +36,7 @@ BEHIND_MS_MAX = 10_000
 """How long an outcome may wait for the catalog before somebody should look at the projector."""
 
 SHOWN_MAX = 10
-REBUILD = "`commitlog catalog rebuild` makes the catalog anew from the log"
+REBUILD = "`commitlog catalog rebuild` rebuilds the catalog from the log"
 INIT = "run `commitlog init` as the owner of the catalog"
 
 _LIVE_FILES = sql.SQL("""
@@ -224,7 +224,7 @@ def check_lag(catalog: CheckedCatalog) -> Iterator[Finding]:
     if behind > 0 and waiting_ms > BEHIND_MS_MAX:
         yield Finding(
             f"{counted(behind, 'outcome')} decided and not in the catalog, the first for {waiting_ms / 1000:.0f} s",
-            "see whether `commitlog projector` (or `serve`) runs, and what it logs",
+            "check that `commitlog projector` (or `serve`) runs, and see its log",
         )
 
 
@@ -234,9 +234,9 @@ def check_clock(catalog: CheckedCatalog) -> Iterator[Finding]:
     if ahead_ms > catalog.state.settings.clock_skew_ms_max:
         until = to_time(catalog.state.decided_at_ms * 1000)
         yield Finding(
-            f"the log's time is {ahead_ms / 1000:,.0f} s ahead of this machine's clock, as after a sequencer whose clock was: "
-            f"all that is decided until {until:%Y-%m-%d %H:%M} UTC has that time, and how long readers wait for it is not seen",
-            "set the clocks right where sequencers run; until then name snapshots by their ids, not by a moment",
+            f"the log's time is {ahead_ms / 1000:,.0f} s ahead of this machine's clock, as after a sequencer whose clock was "
+            f"ahead: until {until:%Y-%m-%d %H:%M} UTC every outcome gets that time, and how long readers wait is not seen",
+            "correct the clocks where sequencers run; until that time name snapshots by id, not by a moment",
             is_note=True,
         )
 
@@ -427,7 +427,7 @@ def check_records(catalog: CheckedCatalog) -> Iterator[Finding]:
     if catalog.log.foreign:
         yield Finding(
             f"the results hold what is no record of commitlog, at the offsets {shown(catalog.log.foreign)}; it does not count",
-            "`commitlog acl apply` tells who may write there: the service and the log's owner alone should",
+            "`commitlog acl apply` lists who may write there: only the service and the log's owner should",
         )
 
 
@@ -447,13 +447,13 @@ def check_guard(catalog: CheckedCatalog) -> Iterator[Finding]:
     for role in sorted(set(guard.ROLES) - set(missing)):
         closed = guard.closed_tables(catalog.conn, role)
         if closed:
-            yield Finding(f"{role} has not its privileges on {shown(closed)}", INIT)
+            yield Finding(f"{role} lacks its privileges on {shown(closed)}", INIT)
 
 
 def check_definitions(catalog: CheckedCatalog) -> Iterator[Finding]:
     """Nobody has changed the tables themselves."""
     for alteration in alterations(catalog.conn):
-        advice = "a rebuild keeps it: drop it if nobody knows it" if alteration.is_note else f"undo it, or {REBUILD}"
+        advice = "a rebuild keeps it; drop it if nobody needs it" if alteration.is_note else f"undo it, or {REBUILD}"
         yield Finding(alteration.what, advice, alteration.is_note)
 
 

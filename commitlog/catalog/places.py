@@ -79,7 +79,7 @@ def data_path(conn: Connection) -> str:
     row = conn.execute(DATA_PATH).fetchone()
     if row is None:
         raise CatalogMismatchError(
-            "ducklake_metadata has no data_path any more: `commitlog catalog rebuild` makes the catalog anew from the log"
+            "ducklake_metadata has no data_path any more: `commitlog catalog rebuild` rebuilds the catalog from the log"
         )
     return str(row[0])
 

@@ -178,7 +178,7 @@ def test_clean_and_doctor_when_proposals_name_other_stores_then_nobody_asks_thes
     assert lake.sql("SELECT count(*) FROM ducklake_files_scheduled_for_deletion WHERE path LIKE 's3://%'") == [(1,)]
     remove_all(lake, include_foreign=True)
     found = [finding.what for result in examine(lake.settings, footers=100) for finding in result.findings]
-    assert any("1 live file in another store than the lake, not looked at" in what for what in found)
+    assert any("1 live file in another store than the lake, not checked" in what for what in found)
     assert asked == []
 
 

@@ -21,4 +21,6 @@ def test_clock_when_the_log_is_ahead_of_it_by_more_than_clients_may_be_then_is_n
     catalog = CheckedCatalog(Mock(), LogSide(LOG_ID, HASH, state, 1), LOG_ID, 1, HASH, NOW_MS)
     found = list(check_clock(catalog))
     assert len(found) == notes
-    assert all(each.is_note and "decided until 2026-07-25 17:21 UTC has that time" in each.what for each in found)
+    assert all(
+        each.is_note and "until 2026-07-25 17:21 UTC every outcome gets that time" in each.what for each in found
+    )

@@ -39,7 +39,7 @@ from commitlog.ops.maintenance.storage import (
 
 DURABILITY = "durability"
 ROOM = "room"
-FULL = "who writes there fails, Kafka too if its data are there"
+FULL = "make room: writes there fail, those of Kafka too if its data is there"
 FOOTERS_CHECKED = 200
 RESTORE = "bring it back from a backup, or propose a DELETE of the whole file by its id (`commitlog submit`)"
 CLEAN = "`commitlog clean --dry-run` shows what it would remove"
@@ -193,7 +193,7 @@ def _check_owner(storage: _Storage) -> Iterator[Finding]:
     try:
         owner = check_owner(path, storage.log_id, storage.log)
     except ConfigurationError as error:
-        yield Finding(str(error), "two logs in one folder take each other's files for their own: stop one of them")
+        yield Finding(str(error), "two logs in one folder clean up each other's files: stop one of them")
         return
     if owner is None:
         yield Finding(
@@ -214,12 +214,12 @@ def _check_files(storage: _Storage) -> Iterator[Finding]:
         elif file.file_size_bytes is not None and found.size_bytes != file.file_size_bytes:
             wrong.append(f"{_name(file)} {file.path} ({found.size_bytes:,} bytes, not {file.file_size_bytes:,})")
     if unseen:
-        what = f"{counted(len(unseen), 'live file')} in another store than the lake, not looked at: {shown(unseen)}"
-        yield Finding(what, "look at them with the rights of whoever put them there", is_note=True)
+        what = f"{counted(len(unseen), 'live file')} in another store than the lake, not checked: {shown(unseen)}"
+        yield Finding(what, "check them with the rights of whoever put them there", is_note=True)
     if missing:
         yield Finding(f"{counted(len(missing), 'live file')} missing: {shown(missing)}", RESTORE)
     if wrong:
-        advice = "something wrote over it after it was committed: bring the committed one back from a backup"
+        advice = "something overwrote it after it was committed: bring the committed file back from a backup"
         yield Finding(f"{counted(len(wrong), 'live file')} of another size: {shown(wrong)}", advice)
 
 
@@ -230,7 +230,9 @@ def _check_footers(storage: _Storage) -> Iterator[Finding]:
     sizes = footer_sizes(file.path for file in chosen)
     wrong = [f"{_name(file)} {file.path}" for file in chosen if sizes[file.path] != file.footer_size]
     if wrong:
-        advice = "readers fail on it: propose a DELETE of the whole file and append it again (its footer is read anew)"
+        advice = (
+            "readers fail on it: propose a DELETE of the whole file and append it again, which reads its footer again"
+        )
         yield Finding(f"{len(wrong)} of {counted(len(chosen), 'file')} with another footer: {shown(wrong)}", advice)
 
 
