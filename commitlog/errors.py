@@ -529,7 +529,7 @@ class CatalogUnavailableError(CommitLogError):
             _, answer, remedy = next(told, ((), answer, remedy))
         super().__init__(
             f"PostgreSQL at {address} {answer}{_waited(waited_ms)}{_because(detail)}. {remedy} "
-            "COMMITLOG_DATABASE_URL to its address."
+            "COMMITLOG_DATABASE_URL to the right address."
         )
 
 

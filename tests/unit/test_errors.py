@@ -88,7 +88,10 @@ def test_error_when_a_process_of_a_pool_fails_then_its_parent_hears_why(tmp_path
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("FATAL:  sorry, too many clients already", r"has no connection left.* max_connections"),
+        (
+            "FATAL:  sorry, too many clients already",
+            r"has no connection left.* max_connections; if this is the wrong server, set .* to the right address",
+        ),
         ("FATAL:  remaining connection slots are reserved for roles", "has no connection left"),
         ("FATAL:  the database system is starting up", r"accepts no connections now.* continues once it has started"),
         ('FATAL:  database "lake" does not exist', r"refused the connection.* Check the login and the database"),
