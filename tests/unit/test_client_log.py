@@ -644,7 +644,7 @@ def test_explain_when_the_history_is_gone_then_the_advice_is_general(log: InMemo
             raise HistoryUnavailableError(f"{seq} outcomes are too many")
 
     story = str(explain(Forgetful(), second.proposal_id.bytes))  # type: ignore[arg-type]
-    assert "to avoid such conflicts, set the table's conflict_granularity to ROW" in story
+    assert "for fewer such conflicts, set the table's conflict_granularity to ROW" in story
     assert "could not be decided again to see what else would have helped: 3 outcomes are too many" in story
 
 

@@ -164,7 +164,7 @@ def way_out(outcome: m.Outcome) -> str | None:
         return _ADVICE[outcome.reason]
     rebase = f"rebase: read again at snapshot {outcome.head_snapshot_id}, and propose from there (log.run does so)"
     finer = _finer(outcome.conflicts)
-    return rebase if finer is None else f"{rebase}; to avoid such conflicts, {finer}"
+    return rebase if finer is None else f"{rebase}; for fewer such conflicts, {finer}"
 
 
 def _finer(conflicts: tuple[m.Conflict, ...]) -> str | None:
