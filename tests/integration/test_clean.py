@@ -129,7 +129,7 @@ def test_clean_when_results_were_trimmed_then_the_archive_says_what_was_refused(
     done = CliRunner().invoke(cli, archive, env=lake.settings.environment())
     assert json.loads(done.output.splitlines()[-1])["trimmed"] > 0, done.output
     (why,) = removable(lake, include_foreign=True).values()
-    assert why.startswith("no writer of ours made it; refused: INVALID, proposal ")
+    assert why.startswith("not made by commitlog's writers; refused: INVALID, proposal ")
     shutil.rmtree(checkpoint_dir_of(lake.settings))
     assert removable(lake) == {}, "it runs where no service keeps its checkpoints, too"
 
@@ -141,13 +141,13 @@ def test_clean_when_somebodys_own_file_was_refused_then_it_goes_only_when_asked_
     assert removable(lake) == {}
     looked: list[str] = []
     with Cleaning(lake.settings, older_than_ms=0, say=looked.append) as cleaning:
-        assert cleaning.kept() == {"no writer of ours made it": 1}
+        assert cleaning.kept() == {"not made by commitlog's writers": 1}
     assert looked == ["listing the files, and those of the catalog", "reading the log"]
     remove_all(lake)
     assert mine.exists()
     assert removable(lake, WEEK_MS, include_foreign=True) == {}, "the refusal is young"
     (why,) = removable(lake, include_foreign=True).values()
-    assert why.startswith("no writer of ours made it; refused: INVALID, proposal ")
+    assert why.startswith("not made by commitlog's writers; refused: INVALID, proposal ")
     assert [each.is_foreign for each in remove_all(lake, include_foreign=True)] == [True]
     assert not mine.exists()
 
@@ -307,7 +307,7 @@ def test_clean_when_snapshots_expired_then_their_files_go_and_the_rows_with_them
     assert rewritten.exists()
     assert len(lake.sql("SELECT 1 FROM ducklake_files_scheduled_for_deletion")) == 2
     with Cleaning(lake.settings, older_than_ms=0) as cleaning:
-        assert cleaning.kept() == {"expired, but no writer of ours made it": 1}
+        assert cleaning.kept() == {"expired, but not made by commitlog's writers": 1}
     rewritten.unlink()
     assert [each.size_bytes for each in remove_all(lake)] == [None]
     assert foreign.exists()

@@ -129,7 +129,7 @@ def clean_command(
                 f"{counted(len(found), 'file')}, {sum(each.size_bytes or 0 for each in found):,} bytes below {cleaning.root}"
             )
             for why, count in cleaning.kept().items():
-                click.echo(f"{counted(count, 'more old file')} to be kept: {why}")
+                click.echo(f"{counted(count, 'more old file')} kept: {why}")
         foreign = [each for each in found if each.is_foreign]
         ours = [each for each in found if not each.is_foreign]
         chosen = []

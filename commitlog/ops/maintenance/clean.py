@@ -52,7 +52,7 @@ BATCH_FILES = 100
 """How many files are removed before the log is looked at again."""
 
 _READS_MAX = 10
-_FOREIGN = "no writer of ours made it"
+_FOREIGN = "not made by commitlog's writers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ class Cleaning:
         if mentions.waits:
             return "a proposal that names it is not decided yet"
         if mentions.refused:
-            return None if mentions.refused_at_ms <= self._limit_ms else "refused only lately"
+            return None if mentions.refused_at_ms <= self._limit_ms else "refused only recently"
         return None if self._lake.is_ours(place) else _FOREIGN
 
     def _expired(self, file: ScheduledFile) -> Removable | None:
