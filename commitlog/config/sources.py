@@ -69,7 +69,7 @@ def _check_spelling(environment: Mapping[str, str]) -> None:
             meant = get_close_matches(name, [each.removeprefix(PREFIX) for each in known], 1, likeness)
             if meant:
                 raise ConfigurationError(
-                    f"environment variable {variable} is no setting: did you mean {variable_of(meant[0])}?"
+                    f"environment variable {variable} is not a setting: did you mean {variable_of(meant[0])}?"
                 )
 
 
@@ -244,5 +244,5 @@ def _json_object(text: str | bytes, where: str, advice: str = "") -> dict[str, o
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{where} is not valid JSON: {error}{advice}") from error
     if not isinstance(values, dict):
-        raise ConfigurationError(f"{where} is no JSON object{advice}")
+        raise ConfigurationError(f"{where} is not a JSON object{advice}")
     return values

@@ -72,7 +72,7 @@ def _database_url(value: object, where: str) -> str:
     account, _, hosts = url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")
     if "@" in account or re.search(r"[#\s]", url) or not all(_HOST.fullmatch(host) for host in hosts.split(",")):
         raise ConfigurationError(
-            f"{where} is no URL that PostgreSQL understands: write special letters of its password as %40 for @, %2F for /, "
+            f"{where} is not a URL that PostgreSQL understands: write special letters of its password as %40 for @, %2F for /, "
             "%3A for :, %23 for #, %3F for ?, %20 for a blank"
         )
     return url
@@ -87,11 +87,11 @@ def path_of(value: object, where: str) -> Path:
         return path.expanduser().absolute()
     except RuntimeError:
         raise ConfigurationError(
-            f"{where} is {path}: there is no home of {path.parts[0]} here; write the path from / on"
+            f"{where} is {path}: there is no home directory {path.parts[0]} here; give the path from /"
         ) from None
     except FileNotFoundError:
         raise ConfigurationError(
-            f"{where} is {path}, and the working directory was removed: go to one that is there, or write the path from / on"
+            f"{where} is {path}, and the working directory was removed: change to one that exists, or give the path from /"
         ) from None
 
 

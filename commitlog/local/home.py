@@ -186,12 +186,12 @@ class _Revival:
         error, self._starting = self._starting.exception(), None
         if error is None:
             self._delay_s, self._said_at = REVIVE_DELAY_S_MIN, -math.inf
-            return f"{self._name} had ended and was started again"
+            return f"{self._name} had ended and was restarted"
         self._start_at, self._delay_s = now + self._delay_s, min(self._delay_s * 2, REVIVE_DELAY_S_MAX)
         if now - self._said_at < SAID_EVERY_S:
             return None
         self._said_at = now
-        return f"{self._name} had ended and cannot be started, which is tried again: {error}"
+        return f"{self._name} had ended and cannot be started; trying again: {error}"
 
     def settle(self) -> None:
         """Leaves nothing running that was just being started."""

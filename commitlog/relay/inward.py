@@ -177,7 +177,7 @@ class Inward:
     def _set_aside(self, producer: Producer, message: Message, why: str) -> None:
         """Keep as it came what is no proposal, with the reason, in headers that Kafka Connect gives its own dead letters."""
         place = f"{message.topic()}-{message.partition()}@{message.offset()}"
-        _logger.warning("%s is no proposal, and is kept in %s: %s", place, self._border.dead_letters, why)
+        _logger.warning("%s is not a proposal; it is kept in %s: %s", place, self._border.dead_letters, why)
         headers = {
             "__connect.errors.topic": message.topic() or "",
             "__connect.errors.partition": str(message.partition()),

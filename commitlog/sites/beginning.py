@@ -45,7 +45,7 @@ def node_of(log: CommitLog, what: str) -> Node:
     """What a log is among the sites; ConfigurationError when it is none."""
     node = log.access.node()
     if node is None:
-        raise ConfigurationError(f"{what} is no node: `commitlog node NAME --priority N` gives its log a name")
+        raise ConfigurationError(f"{what} is not a node: `commitlog node NAME --priority N` gives its log a name")
     return node
 
 
@@ -103,8 +103,8 @@ def begun_join(target: CommitLog) -> JoinProgress | None:
         if _has_brought_since(target, last.seq):
             return None
         raise ConfigurationError(
-            f"site {node_of(target, 'the target').name} has begun to join and was not told everything, and what it was told is "
-            "archived, which says by whom: it joins anew, with an empty log and another name"
+            f"site {node_of(target, 'the target').name} has begun to join and was not told everything, and what says by whom "
+            "was archived: let it join again, with an empty log and another name"
         )
     assert outcome.proposal is not None
     begun = json.loads(outcome.proposal.extra or "{}")

@@ -117,8 +117,8 @@ class Join:
             self._epochs[writer_id] = open_writer(self._target, writer_id)
             if self._target.access.last_by(writer_id) is not None:
                 raise ConfigurationError(
-                    f"{writer_id} has brought something to site {self.progress.target} since this join was begun: the site "
-                    "joins anew, with an empty log and another name"
+                    f"{writer_id} has brought something to site {self.progress.target} since this join began: let it "
+                    "join again, with an empty log and another name"
                 )
 
     def _check_types(self, state: SequencerState) -> None:

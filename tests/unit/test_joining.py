@@ -316,7 +316,7 @@ def test_join_when_a_link_has_brought_something_between_then_says_so_and_tells_n
     late = site("c", 3)
     join = Join(a, late)
     Link(a, late).run(follow=False)
-    with pytest.raises(ConfigurationError, match="link:a has brought something to site c since this join was begun"):
+    with pytest.raises(ConfigurationError, match="link:a has brought something to site c since this join began"):
         join.run()
     assert late.access.last_by(JOIN) is None
 
@@ -332,7 +332,7 @@ def test_join_when_a_link_has_brought_something_between_then_says_so_and_tells_n
         return publish_many(*given, **more)
 
     monkeypatch.setattr(late, "publish_many", overtaken)
-    with pytest.raises(ConfigurationError, match="link:d has brought something to site c since this join was begun"):
+    with pytest.raises(ConfigurationError, match="link:d has brought something to site c since this join began"):
         join.run()
 
 

@@ -133,7 +133,7 @@ def test_home_when_a_server_cannot_be_started_again_then_says_so_and_tries_again
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", none_left)
         assert [*home.revive(), *home.revive()] == [
-            "kafka had ended and cannot be started, which is tried again: can't start new thread"
+            "kafka had ended and cannot be started; trying again: can't start new thread"
         ]
     monkeypatch.setattr(home_module, "SAID_EVERY_S", 0.0)
 
@@ -146,8 +146,8 @@ def test_home_when_a_server_cannot_be_started_again_then_says_so_and_tries_again
     server.works = True
     watch(2)
     assert lines == [
-        "kafka had ended and cannot be started, which is tried again: Kafka was not ready",
-        "kafka had ended and was started again",
+        "kafka had ended and cannot be started; trying again: Kafka was not ready",
+        "kafka had ended and was restarted",
     ]
 
 

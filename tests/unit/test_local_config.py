@@ -79,7 +79,7 @@ def test_load_when_the_user_has_no_home_then_caches_are_below_that_of_the_log(
 
 @pytest.mark.parametrize("name", ["home", "data_path"])
 def test_load_when_a_path_is_below_the_home_of_nobody_then_says_so(name: str) -> None:
-    told = f"{name.upper()} is ~no-such-user/lake: there is no home of ~no-such-user here"
+    told = f"{name.upper()} is ~no-such-user/lake: there is no home directory ~no-such-user here"
     with pytest.raises(ConfigurationError, match=told):
         Settings.load(environment={f"COMMITLOG_{name.upper()}": "~no-such-user/lake"})
 
@@ -241,7 +241,7 @@ def test_load_when_the_file_is_wrong_then_says_what(tmp_path: Path, text: str, p
     ],
 )
 def test_load_when_a_variable_is_misspelt_then_says_which_is_meant(misspelt: str, meant: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{misspelt} is no setting: did you mean {meant}"):
+    with pytest.raises(ConfigurationError, match=f"{misspelt} is not a setting: did you mean {meant}"):
         Settings.load(environment={misspelt: "x", "COMMITLOG_LOG": "rides"})
 
 
@@ -293,7 +293,7 @@ def test_load_when_the_run_file_is_damaged_then_names_it_and_says_what_to_do(tmp
     running_home(tmp_path)
     (tmp_path / ".commitlog" / "run.json").write_bytes(content)
     with pytest.raises(
-        ConfigurationError, match=r"run\.json is (not valid JSON|no JSON object).*; remove it: `commitlog up`"
+        ConfigurationError, match=r"run\.json is not (valid JSON|a JSON object).*; remove it: `commitlog up`"
     ):
         Settings.load(environment={})
 
@@ -359,7 +359,7 @@ def test_load_when_the_working_directory_was_removed_then_only_a_path_that_begin
     (tmp_path / "gone").rmdir()
     assert Settings.load(environment=told).home == tmp_path / "home"  # as a service that is started again
     with pytest.raises(
-        ConfigurationError, match=r"home is \.commitlog, and the working directory was removed: go to one"
+        ConfigurationError, match=r"home is \.commitlog, and the working directory was removed: change to one"
     ):
         Settings.load(environment={})
     with pytest.raises(ConfigurationError, match="DATA_PATH is lake, and the working directory was removed"):

@@ -116,7 +116,7 @@ def _options(database_url: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(database_url)
     except psycopg.Error:
-        raise ConfigurationError(f"{without_password(database_url)} is no URL that PostgreSQL understands") from None
+        raise ConfigurationError(f"{without_password(database_url)} is not a URL that PostgreSQL understands") from None
 
 
 def attach(connection: duckdb.DuckDBPyConnection, database_url: str, kind: str, options: str) -> None:
