@@ -257,7 +257,9 @@ def test_reader_when_somebody_keeps_a_table_locked_then_it_is_told_so_in_time(
 def test_catalog_when_it_answers_that_it_can_only_be_read_for_now_then_it_is_not_said_to_be_silent(lake: Lake) -> None:
     with connect(lake.database_url) as conn:
         conn.execute("SET TRANSACTION READ ONLY")
-        refused = pytest.raises(CatalogUnavailableError, match=r"cannot serve the request now: .* read-only transaction")
+        refused = pytest.raises(
+            CatalogUnavailableError, match=r"cannot serve the request now: .* read-only transaction"
+        )
         with refused as told, told_plainly(lake.database_url):
             conn.execute("CREATE TABLE other ()")
     assert "commitlog up" not in str(told.value)
