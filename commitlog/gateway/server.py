@@ -89,6 +89,8 @@ class Upstream:
                     return reader, writer, b""
                 try:
                     told = await reader.read(wire.STARTUP_BYTES_MAX)
+                    if not told:
+                        raise ConnectionRefusedError("PostgreSQL closed the connection")
                 except BaseException:
                     writer.close()
                     raise

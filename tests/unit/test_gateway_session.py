@@ -525,6 +525,25 @@ def test_upstream_when_no_tls_comes_of_it_then_it_is_asked_in_the_clear_where_li
     assert (connected is not None) == ("clear" in asked_by)
 
 
+def test_upstream_when_postgres_ends_the_connection_without_a_word_then_it_is_none_that_answers() -> None:
+    asked = []
+
+    async def connecting() -> object:
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(await reader.readexactly(len(_startup().raw)))
+            writer.close()
+
+        server = await asyncio.start_server(take, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            return await Upstream.of(f"postgresql://ann@127.0.0.1:{port}/lake?sslmode=allow").connect(_startup())
+        finally:
+            server.close()
+
+    assert asyncio.run(connecting()) is None
+    assert asked == [_startup().raw]
+
+
 def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched(
     tmp_path: Path,
 ) -> None:
