@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from commitlog.errors import ConfigurationError
 from commitlog.spark.source.data_source import CommitLogDataSource
@@ -64,7 +64,8 @@ def test_options_when_create_table_would_keep_a_secret_then_are_refused_and_told
 
 
 def test_kept_options_when_rows_were_read_from_a_table_then_do_not_say_where_they_are_written() -> None:
-    schema = StructType([StructField("id", LongType()), StructField("name", StringType())])
+    tags = StructField("tags", ArrayType(StringType()))
+    schema = StructType([StructField("id", LongType()), StructField("name", StringType()), tags])
     read = SourceOptions({"owner": "me", "option.table": "main.read"}).kept_in(schema)
     fitted = [
         StructField(each.name, each.dataType, True, {k: v for k, v in each.metadata.items() if k != _RAW_TYPE})
@@ -73,9 +74,12 @@ def test_kept_options_when_rows_were_read_from_a_table_then_do_not_say_where_the
     nothing = SourceOptions({})
     assert nothing.with_kept(read).table == "main.read"
     assert nothing.with_kept(StructType(fitted), is_written=True).table == "main.read"
-    for rows in (read, schema):
+    partly_read = StructType([schema["id"], *read.fields[1:]])
+    for rows in (read, partly_read, schema):
         with pytest.raises(ConfigurationError, match="INSERT INTO made WITH"):
             _ = nothing.with_kept(rows, is_written=True).table
+    with pytest.raises(ConfigurationError, match="use CREATE TEMPORARY VIEW"):
+        SourceOptions({"option.table": "main.read"}).kept_in(StructType([tags]))
 
 
 def test_stream_when_it_cannot_be_made_then_is_a_reader_that_says_why_when_it_is_asked() -> None:

@@ -178,15 +178,19 @@ class SourceOptions:
         return tuple(each.strip() for each in _BETWEEN_KEYS.split(self.text("partitionBy") or "") if each.strip())
 
     def kept_in(self, schema: StructType) -> StructType:
-        """The schema of a table that CREATE TABLE makes, with the options: Spark gives them to no later query."""
+        """The schema of a table that CREATE TABLE makes, with the options: Spark gives them to no later query.
+
+        Raises:
+            ConfigurationError: all columns are nested.
+        """
         known = {name: value for name, value in self._given.items() if name in _KNOWN or name.startswith(_KAFKA)}
         kept = json.dumps(known)
-        return StructType(
-            [
-                StructField(each.name, each.dataType, each.nullable, {**each.metadata, **_raw_type(each), _KEPT: kept})
-                for each in schema.fields
-            ]
-        )
+        fields = [_keeping(each, kept) for each in schema.fields]
+        if fields == schema.fields:
+            raise ConfigurationError(
+                "CREATE TABLE cannot keep options where all columns are arrays, maps or structs: use CREATE TEMPORARY VIEW"
+            )
+        return StructType(fields)
 
     def with_kept(self, schema: StructType, *, is_written: bool = False) -> SourceOptions:
         """These options, with those that the schema of a table in Spark's catalog has kept; where it is written, those of the
@@ -206,9 +210,13 @@ class SourceOptions:
         return {name: value for name, value in self._given.items() if name in SETTINGS or name.startswith(_KAFKA)}
 
 
-def _raw_type(field: StructField) -> dict[str, str]:
-    """The type of a plain column, as Spark would keep it: of a nested one it may not be able to read the names again."""
-    return {} if isinstance(field.dataType, _NESTED) else {_RAW_TYPE: field.dataType.simpleString()}
+def _keeping(field: StructField, kept: str) -> StructField:
+    """A column with the options and its type, as Spark would keep that. A nested one has neither: Spark may not be able to read
+    the names in its type again, and without that nobody could tell that the column was read."""
+    if isinstance(field.dataType, _NESTED):
+        return field
+    raw_type = field.dataType.simpleString()
+    return StructField(field.name, field.dataType, field.nullable, {**field.metadata, _RAW_TYPE: raw_type, _KEPT: kept})
 
 
 def _hint(name: str) -> str:
