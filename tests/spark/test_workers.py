@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from types import ModuleType
 
 import pyspark
 import pytest
@@ -14,6 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.errors import ConfigurationError, DataFileError
+from commitlog.spark.source import batch_writer, stream_writer, workers
+from commitlog.spark.source.batch_writer import BatchWriter
+from commitlog.spark.source.stream_writer import StreamWriter
 from commitlog.spark.source.workers import needs_spark, plainly
 
 SOURCE = "commitlog.spark.source.table_reader"
@@ -52,6 +56,24 @@ def test_plainly_when_an_error_of_ours_ends_a_worker_then_its_words_are_all_that
     with pytest.raises(DataFileError), plainly():
         raise DataFileError("the driver's own")
     assert "SPARK_HIDE_TRACEBACK" not in os.environ
+
+
+@pytest.mark.parametrize("module", [batch_writer, stream_writer])
+def test_writer_when_its_task_fails_by_an_error_of_ours_then_spark_is_to_show_the_words_alone(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType
+) -> None:
+    def failing(*_: object) -> None:
+        raise DataFileError("column id is wrong")
+
+    monkeypatch.setattr(workers, "_is_worker", lambda: True)
+    monkeypatch.setattr(module, "written", failing)
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    kind = BatchWriter if module is batch_writer else StreamWriter
+    writer = kind.__new__(kind)
+    vars(writer).update(_overwrite=False, _is_done=False, _target=None)
+    with pytest.raises(DataFileError):
+        writer.write(iter(()))
+    assert os.environ["SPARK_HIDE_TRACEBACK"] == "true"
 
 
 def test_streams_when_spark_is_older_than_they_need_then_say_what_there_is_instead(

@@ -37,6 +37,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._target = target(log, table)
         check_fit(schema, self._target.definition, by_arrow=True)
 
+    @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return written(iterator, self._target)
 
