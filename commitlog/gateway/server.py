@@ -87,17 +87,14 @@ class Upstream:
                 reader, writer = await self._reach(host, port, tls, startup)
                 if startup.code == wire.CANCEL_REQUEST or (tls is not None and not is_by_tls(writer)):
                     return reader, writer, b""
-                try:
-                    told = await reader.read(wire.STARTUP_BYTES_MAX)
-                    if not told:
-                        raise ConnectionRefusedError("PostgreSQL closed the connection")
-                except BaseException:
-                    writer.close()
-                    raise
+                told = await _answer(reader, writer)
                 if told[:1] != wire.ERROR:
                     return reader, writer, told
                 writer.close()
-        return *await self._reach(host, port, last, startup), b""
+        reader, writer = await self._reach(host, port, last, startup)
+        # A certificate is refused after the handshake, and in no words of PostgreSQL's.
+        is_shown = self.certificate is not None and is_by_tls(writer) and startup.code != wire.CANCEL_REQUEST
+        return reader, writer, await _answer(reader, writer) if is_shown else b""
 
     async def _reach(
         self, host: str, port: int, tls: ssl.SSLContext | None, startup: wire.Startup
@@ -125,6 +122,18 @@ class Upstream:
             await writer.start_tls(tls, server_hostname=host)
         elif None not in self.ways or answer != wire.NO_TLS:
             raise ConnectionRefusedError("PostgreSQL does not speak TLS")
+
+
+async def _answer(reader: StreamReader, writer: StreamWriter) -> bytes:
+    """What PostgreSQL first says to a startup."""
+    try:
+        told = await reader.read(wire.STARTUP_BYTES_MAX)
+        if not told:
+            raise ConnectionRefusedError("PostgreSQL closed the connection")
+    except BaseException:
+        writer.close()
+        raise
+    return told
 
 
 def _ways_of(options: dict[str, Any]) -> Sequence[ssl.SSLContext | None]:

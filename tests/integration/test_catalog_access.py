@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +31,7 @@ from commitlog.catalog.queries import Catalog
 from commitlog.client.reading.duckdb_client import attach_statement, open_lake
 from commitlog.config import Settings
 from commitlog.errors import CatalogUnavailableError, CommitLogError
+from commitlog.gateway import wire
 from commitlog.gateway.committing import Answer
 from commitlog.gateway.server import Gateway, Upstream
 from commitlog.ops.cli import cli
@@ -195,6 +198,34 @@ def test_client_when_the_gateway_speaks_tls_to_postgres_then_it_shows_its_certif
         else:
             with pytest.raises(psycopg.OperationalError, match=refused):
                 psycopg.connect(url)
+
+
+def test_client_when_postgres_refuses_the_gateways_certificate_then_the_gateway_says_that_it_cannot_reach_it_and_notes_why(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificates.strangers))
+    tls.load_cert_chain(certificates.certificate, certificates.key)
+    tls.verify_mode = ssl.CERT_REQUIRED
+
+    def refuse(listening: socket.socket) -> None:
+        accepted, _ = listening.accept()
+        accepted.recv(8)
+        accepted.sendall(wire.TLS)
+        with tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False) as refused:
+            with pytest.raises(ssl.SSLError):
+                refused.do_handshake()
+            # Whoever ends a connection with something unread may take back what was said by it.
+            while os.read(refused.fileno(), 4096):
+                pass
+
+    startup = wire.read_startup((wire.VERSION_3 << 16).to_bytes(4, "big") + b"user\x00ann\x00\x00")
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        refusing = pool.submit(refuse, listening)
+        options = f"sslmode=require&sslcert={certificates.certificate}&sslkey={certificates.key}"
+        upstream = Upstream.of(f"postgresql://ann@127.0.0.1:{listening.getsockname()[1]}/lake?{options}")
+        assert asyncio.run(upstream.connect(startup)) is None
+        refusing.result()
+    assert "UNKNOWN_CA" in caplog.text.upper().replace(" ", "_")
 
 
 @pytest.mark.usefixtures("deciding")
