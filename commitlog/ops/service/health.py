@@ -235,10 +235,9 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
 def _unready(settings: Settings, *, but: Set[str]) -> Iterator[str]:
     """What is wrong with the services of this machine that only tell it themselves, as their `/readyz` does."""
     for service in _TOLD_BY_THEMSELVES:
-        if service not in but and running_at(settings, measures_note(service)) is not None:
-            problem = unready(settings, service)
-            if problem is not None:
-                yield f"{service}: {problem}"
+        address = None if service in but else running_at(settings, measures_note(service))
+        if address is not None and (problem := unready(address)) is not None:
+            yield f"{service}: {problem}"
 
 
 def _who_starts(settings: Settings, service: str) -> str:
@@ -252,8 +251,8 @@ def _who_starts(settings: Settings, service: str) -> str:
     for name in ("commitlog up", service):
         if isinstance(pid := run.get(name), int) and is_stopped(pid):
             return f"a signal has stopped the process of {name}: `kill -CONT {pid}` lets it go on"
-    is_here = running_at(settings, measures_note(service)) is not None
-    if is_here and (problem := unready(settings, service)) is not None:
+    address = running_at(settings, measures_note(service))
+    if address is not None and (problem := unready(address)) is not None:
         return f"one runs on this machine and is not ready ({problem}); if it is stuck, end its process"
     if service in run:
         return f"`commitlog up` restarts it; {settings.home / 'logs' / f'{service}.log'} says why it ended"

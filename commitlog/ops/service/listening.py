@@ -91,11 +91,8 @@ def running_at(settings: Settings, service: str) -> str | None:
     return None
 
 
-def unready(settings: Settings, service: str) -> str | None:
-    """Why a service of this machine is not ready, by what it says of itself beside its measures; None when it is."""
-    address = running_at(settings, measures_note(service))
-    if address is None:
-        return "it has not started yet"
+def unready(address: str) -> str | None:
+    """Why the service that tells its measures at an address is not ready, by its own words; None when it is."""
     where = urlsplit(address)
     with closing(HTTPConnection(str(where.hostname), where.port, timeout=ANSWER_TIMEOUT_S)) as asked:
         try:
