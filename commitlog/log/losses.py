@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeVar
 from confluent_kafka import TopicPartition
 
 from commitlog.config import Settings
+from commitlog.domain.model import ProposalId
 from commitlog.errors import LogLossError, MalformedRecordError
-from commitlog.log.codec import Heartbeat, Receipts, decode_heartbeat, decode_receipts
+from commitlog.log.codec import Heartbeat, Receipts, decode_heartbeat, decode_receipts, readable_ids
 from commitlog.log.connection import assign, end_offsets, first_offsets, make_consumer
 from commitlog.log.reading import Patience
 from commitlog.log.topics import topics_of
@@ -26,7 +27,12 @@ def first_proposals(settings: Settings, partitions: int) -> dict[int, int]:
     return first_offsets(settings, topics_of(settings.log).proposals, range(partitions))
 
 
-def check_proposals(settings: Settings, firsts: Mapping[int, int], next_offsets: Mapping[int, int]) -> None:
+def check_proposals(
+    settings: Settings,
+    firsts: Mapping[int, int],
+    next_offsets: Mapping[int, int],
+    newest_ids: Mapping[int, ProposalId | None],
+) -> None:
     """Checks that every proposal that was not decided is there, and every one that was has been.
 
     Args:
@@ -34,6 +40,7 @@ def check_proposals(settings: Settings, firsts: Mapping[int, int], next_offsets:
         firsts: where the proposals began before the log was read to its end: since then more may have been decided and
             trimmed.
         next_offsets: the next to decide, by partition, as the log's end says.
+        newest_ids: of the last that was decided, by partition, if it was a proposal.
 
     Raises:
         LogLossError: which are gone.
@@ -53,6 +60,16 @@ def check_proposals(settings: Settings, firsts: Mapping[int, int], next_offsets:
             raise LogLossError(
                 f"{topic} partition {partition} ends at offset {end}, but proposals up to {expected - 1} were "
                 "decided: the topic was made anew, lost its end in a power loss, or was restored from a backup; "
+                "docs/retention.md says what to do"
+            )
+    # A topic that was made anew may hold as many by now. Decided ones may be trimmed, and a restored log has empty messages.
+    last = {at: expected - 1 for at, expected in next_offsets.items() if firsts[at] < expected}
+    for partition, value in _values_at(settings, topic, last).items():
+        found, decided = readable_ids(value)[0], newest_ids.get(partition)
+        if None not in (found, decided) and found != decided:
+            raise LogLossError(
+                f"{topic} partition {partition} holds another proposal at offset {last[partition]} than the one that was "
+                "decided there: the topic was made anew, and what was sent to it since may be passed over; "
                 "docs/retention.md says what to do"
             )
 
@@ -105,20 +122,31 @@ def last_values(settings: Settings, topic: str, partitions: int) -> list[bytes]:
     """The last message of each partition that has one; LogUnavailableError when no broker answers."""
     firsts = first_offsets(settings, topic, range(partitions))
     ends = end_offsets(settings, topic, range(partitions))
-    waiting = {number for number, end in ends.items() if end > firsts[number]}
-    values: list[bytes] = []
-    if not waiting:
+    last = {number: end - 1 for number, end in ends.items() if end > firsts[number]}
+    return list(_values_at(settings, topic, last).values())
+
+
+def _values_at(settings: Settings, topic: str, offsets: Mapping[int, int]) -> dict[int, bytes]:
+    """The messages at these offsets, by partition, without what is gone; LogUnavailableError when no broker answers."""
+    values: dict[int, bytes] = {}
+    if not offsets:
         return values
+    waiting = dict(offsets)
     consumer = make_consumer(settings, fetch_wait_max_ms=10)
     try:
-        assign(settings, consumer, [TopicPartition(topic, number, ends[number] - 1) for number in waiting])
-        patience = Patience(settings, READ_TIMEOUT_S, f"the last messages of {topic} cannot be read")
+        assign(settings, consumer, [TopicPartition(topic, number, offset) for number, offset in offsets.items()])
+        patience = Patience(settings, READ_TIMEOUT_S, f"messages of {topic} cannot be read")
         while waiting:
             for message in consumer.consume(1, POLL_S):
-                if consumed(message.error(), settings.bootstrap_servers, topic) is Consumed.RECORD:
-                    waiting.discard(message.partition() or 0)
-                    values.append(message.value() or b"")
-                    patience.renew()
+                kind = consumed(message.error(), settings.bootstrap_servers, topic)
+                if kind is Consumed.WAIT:
+                    continue
+                partition = message.partition()
+                assert partition is not None
+                wanted = waiting.pop(partition, None)
+                if kind is Consumed.RECORD and message.offset() == wanted:
+                    values[partition] = message.value() or b""
+                patience.renew()
             patience.check()
     finally:
         consumer.close()

@@ -281,7 +281,8 @@ class Sequencer:
         firsts = first_proposals(self._settings, state.partitions)
         self._caught_up(replica, heartbeats)
         check_told(self._settings, told, seq=replica.chain.seq)
-        check_proposals(self._settings, firsts, _next_offsets(state))
+        newest_ids = {partition: window.newest_id for partition, window in state.duplicates.items()}
+        check_proposals(self._settings, firsts, _next_offsets(state), newest_ids)
         self._tell_of(replica)
         check_topics(self._settings, state.partitions)
         allow_proposal_bytes(self._settings, state.settings.proposal_bytes_max)

@@ -367,7 +367,16 @@ def test_proposals_when_gone_before_they_were_decided_then_the_sequencer_stops_a
         pass
 
 
-def test_proposals_when_the_topic_was_made_anew_then_the_sequencer_stops(settings: Settings, ids: Ids) -> None:
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (0, "ends at offset 0, but proposals up to 0 were decided"),
+        (2, "holds another proposal at offset 0 than the one that was decided there"),
+    ],
+)
+def test_proposals_when_the_topic_was_made_anew_then_the_sequencer_stops(
+    settings: Settings, ids: Ids, sent: int, told: str
+) -> None:
     topics = topics_of(settings.log)
     with serving(settings), Publisher(settings) as publisher:
         publisher.submit(proposal(ids, 0, create_table()))
@@ -377,10 +386,10 @@ def test_proposals_when_the_topic_was_made_anew_then_the_sequencer_stops(setting
     admin.create_topics([NewTopic(topics.proposals, 2, config={"retention.ms": "-1", "max.message.bytes": "200000"})])[
         topics.proposals
     ].result()
-    with (
-        pytest.raises(LogIntegrityError, match="ends at offset 0, but proposals up to 0 were decided"),
-        serving(settings),
-    ):
+    later = [encode_proposal(proposal(ids, 0, m.CreateSchema(f"s{i}"))) for i in range(sent)]
+    for partition in range(2):
+        write_raw(settings, topics.proposals, *later, partition=partition)
+    with pytest.raises(LogLossError, match=told), serving(settings):
         pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pytest
 from serving_mistakes import (
@@ -73,8 +74,8 @@ def a_receipt_that_failed_counts_as_told(patch: Patch) -> None:
 def what_was_trimmed_meanwhile_is_taken_for_lost(patch: Patch) -> None:
     real = sequencer.check_proposals
 
-    def check(settings: Settings, firsts: Mapping[int, int], next_offsets: Mapping[int, int]) -> None:
-        real(settings, sequencer.first_proposals(settings, len(firsts)), next_offsets)
+    def check(settings: Settings, firsts: Mapping[int, int], *decided: Mapping[int, Any]) -> None:
+        real(settings, sequencer.first_proposals(settings, len(firsts)), *decided)
 
     patch.setattr(sequencer, "check_proposals", check)
 

@@ -52,7 +52,7 @@ def test_a_window_when_ids_come_and_go_then_it_holds_what_it_was_given(seed: int
             assert window.answer(first.proposal_id) is None
         assert not given or number - given[0].number <= outcomes or given[0].decided_at_ms >= before_ms
         if random.random() < 0.1:
-            saved = DuplicateWindow(window.outcomes, window.expired_time_ms)
+            saved = DuplicateWindow(window.outcomes, window.expired_time_ms, window.newest_id)
             saved.load(*window.dump())  # type: ignore[arg-type]
             window = saved
         assert [_fields(each) for each in window.remembered()] == [_fields(each) for each in given]

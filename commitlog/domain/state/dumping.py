@@ -293,7 +293,10 @@ def _lists(state: s.SequencerState) -> Iterator[tuple[str, Iterable[Plain]]]:
             for name, w in sorted(state.writers.items())
         ),
     )
-    yield "duplicates", ([p, w.outcomes, w.expired_time_ms, *w.dump()] for p, w in sorted(state.duplicates.items()))
+    yield (
+        "duplicates",
+        ([p, w.outcomes, w.expired_time_ms, w.newest_id, *w.dump()] for p, w in sorted(state.duplicates.items())),
+    )
     yield "retired", ([at, retired.plain()] for at, retired in state.retired)
     yield "snapshot_times", (list(pair) for pair in state.snapshot_times)
     yield (
@@ -432,8 +435,8 @@ def _load_index(plain: dict[str, Plain]) -> s.SequencerState:
         writer.epoch = epoch
         writer.committed_seqs = None if seqs is None else _unbits(seqs)
         writer.answers = {writer_seq: _load_answer(answer) for writer_seq, answer in answers}
-    for partition, outcomes, expired_time_ms, *remembered in plain["duplicates"]:
-        window = state.duplicates[partition] = DuplicateWindow(outcomes, expired_time_ms)
+    for partition, outcomes, expired_time_ms, newest_id, *remembered in plain["duplicates"]:
+        window = state.duplicates[partition] = DuplicateWindow(outcomes, expired_time_ms, newest_id)
         window.load(*remembered)
     state.snapshot_times = deque((at, time_us) for at, time_us in plain["snapshot_times"])
     return state
@@ -520,6 +523,7 @@ def _spelt_out(duplicates: dict[int, DuplicateWindow]) -> Plain:
             partition,
             window.outcomes,
             window.expired_time_ms,
+            window.newest_id,
             [
                 [x.proposal_id, x.writer_id, x.writer_seq, x.decided_at_ms, x.number, _dump_answer(x.answer)]
                 for x in window.remembered()

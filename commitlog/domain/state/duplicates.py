@@ -78,14 +78,25 @@ class DuplicateWindow:
     """The ids of one proposals partition that can still be told from new ones.
 
     outcomes: how many the partition had. expired_time_ms: the newest time in an id that has left the window, -1 if none; an
-    id that is not later cannot be told from a repeat.
+    id that is not later cannot be told from a repeat. newest_id: of the partition's newest outcome, in the window or not; None
+    if it was of something that is no proposal.
     """
 
-    __slots__ = ("_details", "_ids", "_oldest_at_ms", "_oldest_number", "_packed", "expired_time_ms", "outcomes")
+    __slots__ = (
+        "_details",
+        "_ids",
+        "_oldest_at_ms",
+        "_oldest_number",
+        "_packed",
+        "expired_time_ms",
+        "newest_id",
+        "outcomes",
+    )
 
-    def __init__(self, outcomes: int = 0, expired_time_ms: int = -1) -> None:
+    def __init__(self, outcomes: int = 0, expired_time_ms: int = -1, newest_id: ProposalId | None = None) -> None:
         self.outcomes = outcomes
         self.expired_time_ms = expired_time_ms
+        self.newest_id = newest_id
         self._ids: deque[ProposalId] = deque()
         self._packed: dict[ProposalId, bytes] = {}
         self._details: dict[ProposalId, str] = {}

@@ -24,8 +24,9 @@ def remember_answer(state: SequencerState, outcome: Outcome) -> None:
     window = state.duplicates.get(partition)
     if window is None:
         window = state.duplicates[partition] = DuplicateWindow()
-    window.outcomes += 1
     proposal = outcome.proposal
+    window.outcomes += 1
+    window.newest_id = None if proposal is None else proposal.proposal_id
     if proposal is not None and outcome.verdict is not Verdict.DUPLICATE and outcome.reason not in _UNANSWERED:
         answer = Answer(
             outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
