@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import psutil
 import psycopg
 import pytest
@@ -72,6 +73,18 @@ sys.path.insert(0, str(TESTS / "unit"))
 sys.path.insert(0, str(TESTS / "browser"))
 # Of what servers take to start, Java's second compiler is half, and few of them live to gain by it.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+def _connect_cheaply(*args: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> duckdb.DuckDBPyConnection:
+    """DuckDB without what costs each of hundreds of clients half a second of CPU to open a lake: the signatures of its
+    extensions, and a second thread, which turns round and round while the first one waits for PostgreSQL. Clients that tests
+    start as processes of their own are as they come."""
+    return _duckdb_connect(
+        *args, config={**(config or {}), "allow_unsigned_extensions": "true", "threads": 1}, **kwargs
+    )
+
+
+_duckdb_connect, duckdb.connect = duckdb.connect, _connect_cheaply
 
 
 def pytest_report_header() -> str:
