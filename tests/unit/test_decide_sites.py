@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from deciding import DecidedLog, alter, change, create_table, delete_row, insert, keyed_table, update
-from deciding_sites import KEYED, C, brought, log_of_node_a, node, row_of, settled, value_of
+from deciding_sites import KEYED, B, C, brought, log_of_node_a, node, row_of, settled, value_of
 
 from commitlog.domain.model import Outcome, Row
 
@@ -44,6 +44,19 @@ def test_update_when_priorities_are_equal_then_the_later_stamp_then_the_smaller_
 ) -> None:
     brought(log, update(1, v="new", w="x"), by={"node": name, "priority": 1}, tick=1, stamp=stamp)
     assert (value_of(log) == "new") is stands
+    log.check_replay()
+
+
+@pytest.mark.parametrize(("by", "stands"), [({"node": "z", "priority": 0}, "theirs"), (B, "ours")])
+def test_own_update_when_it_ties_with_one_that_a_link_brought_then_the_smaller_priority_of_the_two_nodes_stands(
+    log: DecidedLog, by: dict[str, Any], stands: str
+) -> None:
+    log.commit(alter("SET_PROPERTY", "k", key="on_conflict", value="LAST_UPDATE_WINS"))
+    base = log.head
+    assert settled(brought(log, update(1, v="theirs", w="x", time=50), by=by, tick=1, a=base + 1)) == []
+    action = "APPLIED" if stands == "ours" else "SKIPPED"
+    assert settled(log.propose(update(1, v="ours", w="x", time=50), base=base)) == [f"UPDATE_UPDATE {action}"]
+    assert value_of(log) == stands
     log.check_replay()
 
 

@@ -32,7 +32,7 @@ from commitlog.domain.state.row_keys import (
     time_us_of,
     unique_values,
 )
-from commitlog.domain.state.rows import RowVersion
+from commitlog.domain.state.rows import LOCAL, Origin, RowVersion
 from commitlog.errors import InvalidChangeError
 
 _REASON_LENGTH_MAX = 300
@@ -233,7 +233,12 @@ class RowCheck:
         committed = meeting.version
         if self.time_us != committed.time_us:
             return self.time_us > committed.time_us
-        return self.origin <= committed.origin
+        return self._made_by(self.origin) <= self._made_by(committed.origin)
+
+    def _made_by(self, origin: Origin) -> Origin:
+        """Rows that were made here do not name this log, which may have become a node since."""
+        node = self.plan.state.node
+        return Origin(node.priority, node.name) if node is not None and origin == LOCAL else origin
 
     def _ask_handler(self, meetings: list[Meeting], proposed: m.Row | None) -> None:
         """Let the handler settle the first of what one change met; without its answer all of it is refused."""
