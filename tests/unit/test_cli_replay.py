@@ -170,13 +170,14 @@ def test_replay_when_isolation_is_overridden_then_reads_are_checked() -> None:
     assert outcomes("-", "--isolation", "serializable", given=given)[3]["reason"] == "CONFLICT"
 
 
-def test_replay_when_on_conflict_is_overridden_then_rows_are_settled() -> None:
+@pytest.mark.parametrize("policy", ["KEEP_EXISTING", "keep_existing"])
+def test_replay_when_on_conflict_is_overridden_then_rows_are_settled(policy: str) -> None:
     key = [{"name": "id", "type": "int64"}]
     table = {"kind": "CREATE_TABLE", "schema": "main", "table": "k", "columns": key, "primary_key": ["id"]}
     row = {"kind": "INSERT_ROW", "schema": "main", "table": "k", "row": {"id": 1}}
     given = line(1, table) + line(2, row, base=1) + line(3, row, base=1)
     assert outcomes("-", given=given)[2]["reason"] == "CONFLICT"
-    settled = outcomes("-", "--on-conflict", "KEEP_EXISTING", given=given)[2]
+    settled = outcomes("-", "--on-conflict", policy, given=given)[2]
     assert (settled["verdict"], len(settled["resolutions"])) == ("COMMITTED", 1)
 
 

@@ -21,6 +21,7 @@ from commitlog.domain.deciding.answers import refuse_internal
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.deciding.rules import HandlersByName, OtherRules, Rules
 from commitlog.domain.model.defining import check_policy
+from commitlog.domain.model.definitions import HANDLER_PREFIX
 from commitlog.domain.model.ids import id_time_ms
 from commitlog.domain.model.json_lines import parse_proposal
 from commitlog.domain.model.malformed import too_large
@@ -98,13 +99,15 @@ def _clock_ms(proposal: m.Proposal) -> int:
     return max(created_at_ms, id_time_ms(proposal.proposal_id) or 0)
 
 
-def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def _read_policy(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    policy = value if value.startswith(HANDLER_PREFIX) else value.upper()
     try:
-        if value is not None:
-            check_policy(value)
+        check_policy(policy)
     except InvalidChangeError as error:
         raise click.BadParameter(str(error)) from None
-    return value
+    return policy
 
 
 @click.command("replay")
@@ -126,7 +129,7 @@ def _check_policy(_: click.Context, __: click.Parameter, value: str | None) -> s
 )
 @click.option(
     "--on-conflict",
-    callback=_check_policy,
+    callback=_read_policy,
     metavar="POLICY",
     help="Use this policy for the rows of every keyed table: ABORT, LAST_UPDATE_WINS, KEEP_EXISTING or handler:NAME.",
 )
