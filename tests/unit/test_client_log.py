@@ -514,7 +514,7 @@ def test_explain_when_a_delete_meets_one_of_the_same_file_then_row_granularity_i
     story = log.explain(second.proposal_id)
     assert "by writer bob" in story
     assert f"computed from snapshot {second.base_snapshot_id} under SNAPSHOT isolation" in story
-    assert "snapshot 2 by writer ann deleted from file 0 of table main.t" in story
+    assert "snapshot 2 by writer ann deleted from file 0 since base" in story
 
 
 def test_explain_when_a_read_meets_an_append_then_a_narrower_filter_is_the_way_out(log: InMemoryCommitLog) -> None:

@@ -108,7 +108,7 @@ def test_delete_when_the_file_was_compacted_then_conflict_naming_it(log: Decided
     log.commit(compact([0, 1], 20))
     outcome = log.conflict("TABLE_COMPACTED@3", on=delete({0: [1]}), base=2, writer_id="w9")
     assert outcome.conflicts[0].detail == (
-        "delete from table main.t - but snapshot 3 by writer w1 compacted file 0 of table main.t since base 2"
+        "delete from table main.t - but snapshot 3 by writer w1 compacted file 0 since base 2"
     )
     log.commit(delete({3: [1]}), base=2)
 

@@ -209,8 +209,7 @@ def test_an_outcome_as_json_then_the_fields_of_the_design() -> None:
                 "committed_snapshot_id": 3,
                 "committed_proposal_id": make_id(3),
                 "committed_writer_id": "w2",
-                "detail": "delete from table main.t - but snapshot 3 by writer w2 deleted from file 0 of table main.t "
-                "since base 2",
+                "detail": "delete from table main.t - but snapshot 3 by writer w2 deleted from file 0 since base 2",
             }
         ],
         "conflict_count": 1,

@@ -188,9 +188,9 @@ RENAMED_IT = "renamed it to {object}"
 
 
 def _object_text(where: ConflictObject) -> str:
-    name = f"{where.schema}.{where.table}" if where.table is not None else str(where.schema)
     if where.data_file_id is not None:
-        return f"file {where.data_file_id} of table {name}"
+        return f"file {where.data_file_id}"  # Of the table that was tried to change, or read.
+    name = f"{where.schema}.{where.table}" if where.table is not None else str(where.schema)
     if where.row_key is not None:
         return f"row {where.row_key} of table {name}"
     return name
