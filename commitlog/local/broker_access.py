@@ -71,10 +71,12 @@ class BrokerAccess:
         )
 
     def make(self) -> str:
-        """Make a password; gives the file with the arguments by which Kafka's tool makes a broker's storage know it, for
-        what is on a command line is seen by everybody on the machine."""
-        password = new_password()
-        write_private(self._file, password)
+        """Make a password where there is none; gives the file with the arguments by which Kafka's tool makes a broker's
+        storage know it, for what is on a command line is seen by everybody on the machine."""
+        # Who uses a broker whose data was lost goes on knowing its password, and is told what was lost.
+        if not self._file.exists():
+            write_private(self._file, new_password())
+        password = self._password()
         scram = _SCRAM.format(user=USER, password=password)
         write_private(self._tools_file, _FOR_TOOLS.format(mechanism=_MECHANISM, scram=scram))
         write_private(self._arguments_file, f"--add-scram\n{_MECHANISM}=[name={USER},password={password}]\n")

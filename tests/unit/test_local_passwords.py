@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from commitlog.local.broker_access import BrokerAccess
 from commitlog.local.passwords import write_private
 
 
@@ -28,3 +29,12 @@ def test_private_file_when_its_disk_is_full_then_stays_as_it_was(
     assert not never.exists(), "who finds it there takes it for a password"
     write_private(path, "second")
     assert path.read_text() == "second"
+
+
+def test_password_of_the_broker_when_its_data_was_lost_then_is_the_one_that_its_clients_have(tmp_path: Path) -> None:
+    access = BrokerAccess(tmp_path)
+    access.make()
+    known = access.client_options()
+    arguments = Path(access.make()).read_text(encoding="ascii")
+    assert access.client_options() == known
+    assert f"password={known['sasl.password']}]" in arguments
