@@ -90,7 +90,7 @@ class WatchedNothing:
 
 
 def test_probes_then_ask_what_is_answered(tmp_path: Path) -> None:
-    probes = [container()[kind]["httpGet"] for kind in ("startupProbe", "readinessProbe", "livenessProbe")]
+    probes = [container()[kind]["httpGet"] for kind in ("readinessProbe", "livenessProbe")]
     with endpoint(Settings.load(environment={}, home=tmp_path, metrics_port=0), WatchedNothing()) as address:
         for probe in probes:
             assert probe["port"] == "serve"

@@ -136,15 +136,21 @@ def serve(settings: Settings, *, standby: bool = False) -> int:
         settings: which log, and where.
         standby: another machine serves; take over when it ends.
     """
-    with stopped_by_signal() as stop:
-        keep_trying("serve", lambda: prepare(settings, standby=standby), stop=stop, say=_logger.warning)
+    whole = WatchedWhole(settings)
+
+    def say(line: str) -> None:
+        whole.waits_for = line
+        _logger.warning(line)
+
+    with stopped_by_signal() as stop, told_about(settings, whole):
+        keep_trying("serve", lambda: prepare(settings, standby=standby), stop=stop, say=say)
         services = wanted_services(settings, standby=standby)
         supervisor = Supervisor(services, settings.environment(), say=_logger.warning)
-        with told_about(settings, WatchedWhole(settings, supervisor)):
-            try:
-                while not stop.is_set():
-                    supervisor.check()
-                    stop.wait(POLL_S)
-            finally:
-                supervisor.stop()
+        whole.supervisor = supervisor
+        try:
+            while not stop.is_set():
+                supervisor.check()
+                stop.wait(POLL_S)
+        finally:
+            supervisor.stop()
     return 0

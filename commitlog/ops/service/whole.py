@@ -18,20 +18,26 @@ if TYPE_CHECKING:
 class WatchedWhole:
     """The processes of a supervisor: ready when each of them is but links and the relay: a site that is cut off goes on by
     itself, and so does a log whose registry is away.
+
+    Before there is a supervisor it lives, and says in `waits_for` why it is not ready: who looks after it must not take it
+    for dead because a server is away.
     """
 
     service = "serve"
     lags = ()
 
-    def __init__(self, settings: Settings, supervisor: Supervisor) -> None:
+    def __init__(self, settings: Settings, supervisor: Supervisor | None = None) -> None:
         self._settings = settings
-        self._supervisor = supervisor
+        self.supervisor = supervisor
+        self.waits_for = "it has not started yet"
 
     def measures(self, measures: Measures) -> Iterator[Metric]:
-        return measures.of_supervisor(self._supervisor.described())
+        return measures.of_supervisor([] if self.supervisor is None else self.supervisor.described())
 
     def problem(self) -> str | None:
-        own = (each for each in self._supervisor.described() if not each.name.startswith((LINK, RELAY.name)))
+        if self.supervisor is None:
+            return self.waits_for
+        own = (each for each in self.supervisor.described() if not each.name.startswith((LINK, RELAY.name)))
         problems = ((each.name, self._problem_of(each)) for each in own)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem) or None
 
