@@ -24,8 +24,9 @@ from commitlog.client.commit_log import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
-from commitlog.errors import AdoptionError
+from commitlog.errors import AdoptionError, CatalogMismatchError
 from commitlog.log.codec import decode_statistics
+from commitlog.log.genesis import find_genesis
 from commitlog.ops.maintenance.adopt import AdoptionProgress, adopt, open_source
 
 MAIN = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
@@ -281,6 +282,21 @@ def test_adopt_when_a_folder_has_the_letters_of_a_pattern_then_no_other_file_is_
         other.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pq.read_table(path).slice(0, 1), other)
     assert differences_once_taken_over(lake, database_url) == []
+
+
+def test_adopt_when_the_database_holds_another_logs_catalog_then_nothing_is_made(
+    sqlite_lake: StockLake, settings: Settings, tmp_path: Path
+) -> None:
+    sqlite_lake.run(EVERYDAY[0])
+    adopt(in_place(settings, sqlite_lake), sqlite_lake.source, dry_run=False)
+    project(settings)
+    (tmp_path / "other").mkdir()
+    other = stock_lake("sqlite", tmp_path / "other")
+    other.run(EVERYDAY[0])
+    second = replace(in_place(settings, other), log=f"{settings.log}-second")
+    with pytest.raises(CatalogMismatchError, match="holds the catalog of another log"):
+        adopt(second, other.source, dry_run=False)
+    assert find_genesis(second) is None
 
 
 def test_adopt_when_somebody_commits_to_the_lake_meanwhile_then_says_so_and_the_next_run_takes_that_too(

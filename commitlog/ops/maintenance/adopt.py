@@ -74,7 +74,9 @@ def adopt(
     Raises:
         AdoptionError: the lake has what a log cannot express, or the log has outcomes already.
         ConfigurationError: DuckDB is missing, a setting does not fit the lake, or the lake is another log's already.
+        CatalogMismatchError: the database holds another log's catalog.
         LogUnavailableError, OutcomeUnknownError: Kafka does not answer; start again, nothing is done twice.
+        CatalogUnavailableError: PostgreSQL does not answer; nothing was done.
     """
     with open_source(source) as lake:
         settings = _with_data_path(settings, lake.data_path)
@@ -214,13 +216,13 @@ def _first_genesis(settings: Settings) -> Genesis:
 
 def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
     """What the log is or will be, and the proposals that an adoption that died has committed, in their order."""
-    from commitlog.client.files.lake import check_free
     from commitlog.log.genesis import find_genesis
     from commitlog.log.results import ResultsReader
+    from commitlog.ops.service.serve import check_places
 
     genesis = find_genesis(settings)
     if genesis is None:
-        check_free(settings.data_path, settings.log)
+        check_places(settings)
         return _first_genesis(settings), ()
     if (genesis.data_path or "").rstrip("/") != settings.data_path:
         raise AdoptionError(
