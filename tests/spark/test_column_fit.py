@@ -1,8 +1,10 @@
 """What is said of rows that do not fit their table, and what becomes of rows that do."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from commitlog.spark.columns import scan_schema
 from commitlog.spark.reading.arrow_rows import read_rows
 from commitlog.spark.reading.dataframes import Scan, dataframe
 from commitlog.spark.reading.scan_files import ScanFile
+from commitlog.spark.writing import parquet_files
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.column_fit import check_fit, fit
 from commitlog.spark.writing.parquet_files import write_parquet
@@ -246,3 +249,33 @@ def test_write_parquet_when_timestamps_are_written_then_have_bounds_and_the_sess
     assert footer.metadata.row_group(0).column(0).statistics.has_min_max
     assert spark.conf.get("spark.sql.parquet.outputTimestampType") == before
     assert [each.name for each in (tmp_path / "out").iterdir() if not each.name.endswith(".crc")] == [Path(path).name]
+
+
+def test_write_parquet_when_two_objects_of_one_session_write_at_once_then_all_times_have_bounds(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting, times = "spark.sql.parquet.outputTimestampType", table(ColumnSpec("at", "timestamptz"))
+    before, has_begun, is_second_there = spark.conf.get(setting), Event(), Event()
+    save = parquet_files.save
+
+    def overlapping(*args: Any) -> None:
+        if str(args[-1]).endswith("first"):
+            has_begun.set()
+            assert is_second_there.wait(60)
+        else:
+            is_second_there.set()
+            first.result(60)
+        save(*args)
+
+    def write(session: SparkSession, name: str) -> tuple[str, ...]:
+        rows = session.sql("SELECT timestamp'2024-01-01 00:00:00' AS at").coalesce(1)
+        return write_parquet(fit(rows, times), str(tmp_path / name))
+
+    monkeypatch.setattr(parquet_files, "save", overlapping)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(write, spark, "first")
+        assert has_begun.wait(60)
+        second = pool.submit(write, SparkSession(spark.sparkContext), "second")
+        paths = [*first.result(60), *second.result(60)]
+    assert all(pq.read_metadata(each).row_group(0).column(0).statistics.has_min_max for each in paths)
+    assert spark.conf.get(setting) == before

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -34,7 +35,7 @@ _UNCOMMITTED = "_temporary"
 """Where Hadoop's committers have tasks write."""
 
 _lock = Lock()
-_writes: dict[int, tuple[int, dict[str, str | None]]] = {}
+_writes: dict[Any, tuple[int, dict[str, str | None]]] = {}
 
 
 def new_directory(table_path: str) -> str:
@@ -117,20 +118,22 @@ def _as_all_read_it(session: SparkSession) -> Iterator[None]:
     The settings belong to the session and no write can bring its own, so they are put back when the last of several
     concurrent writes ends.
     """
+    # Python may have several objects for one session of Spark's.
+    known: Any = getattr(session, "_jsparkSession", session)
     with _lock:
-        writes, before = _writes.get(id(session), (0, {}))
+        writes, before = _writes.get(known, (0, {}))
         if writes == 0:
             before = {name: session.conf.get(name, None) for name in _SETTINGS}
             for name, value in _SETTINGS.items():
                 session.conf.set(name, value)
-        _writes[id(session)] = (writes + 1, before)
+        _writes[known] = (writes + 1, before)
     try:
         yield
     finally:
         with _lock:
-            writes, before = _writes.pop(id(session))
+            writes, before = _writes.pop(known)
             if writes > 1:
-                _writes[id(session)] = (writes - 1, before)
+                _writes[known] = (writes - 1, before)
             else:
                 _put_back(session, before)
 
