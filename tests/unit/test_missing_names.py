@@ -6,9 +6,11 @@ import inspect
 import re
 import time
 from contextlib import nullcontext
+from difflib import get_close_matches
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from commitlog.client.table import Table
+from commitlog.client.tables import missing
+from commitlog.client.tables.names import TableName
 from commitlog.client.tables.others_names import ARGUMENTS_OF_TABLES
 from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundError
 from commitlog.ops.cli import cli, history
@@ -59,6 +63,37 @@ def test_table_when_there_is_none_then_says_what_may_have_been_meant(
     ):
         with pytest.raises(TableNotFoundError, match=says):
             ask()
+
+
+class ManyTables:
+    """A hundred thousand tables of one schema."""
+
+    def schemas(self, snapshot_id: int) -> list[str]:
+        return ["main"]
+
+    def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
+        return [("main", f"rides_of_driver_{number}_by_day", number) for number in range(100_000)]
+
+    def table_at(self, schema: str, table: str, snapshot_id: int) -> None:
+        return None
+
+    def snapshots(self, *, limit: int | None = None) -> list[SimpleNamespace]:
+        return [SimpleNamespace(snapshot_id=1)]
+
+
+def test_table_when_there_are_very_many_then_a_name_is_compared_with_those_next_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = []
+
+    def noted(name: str, others: list[str], n: int) -> list[str]:
+        compared.append(len(others))
+        return get_close_matches(name, others, n)
+
+    monkeypatch.setattr(missing, "get_close_matches", noted)
+    error = missing.missing_table(TableName("main", "rides_of_driver_77x_by_day"), 1, ManyTables())
+    assert "did you mean main.rides_of_driver_77_by_day" in str(error)
+    assert compared == [2_000]
 
 
 def test_table_when_it_came_after_the_snapshot_then_says_so(log: InMemoryCommitLog) -> None:

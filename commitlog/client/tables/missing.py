@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeVar
@@ -13,6 +14,7 @@ from commitlog.errors import DataFileError, InvalidRequestError, TableNotFoundEr
 
 TableT = TypeVar("TableT", covariant=True)
 _SHOWN_MAX = 5
+_COMPARED_MAX = 2_000
 
 
 class Listed(Protocol[TableT]):
@@ -50,10 +52,17 @@ def missing_table(name: TableName, snapshot_id: int, listed: Listed[Any]) -> Tab
         return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=_no_schema(name.schema, schemas))
     known = {str(TableName(schema, table)): fold(table) for schema, table, _ in listed.tables(snapshot_id)}
     near = [each for each, table in known.items() if table == fold(name.name)]
-    close = get_close_matches(fold(name.name), {*known.values()} - {fold(name.name)}, n=_SHOWN_MAX)
+    close = get_close_matches(fold(name.name), _nearest(fold(name.name), {*known.values()}), n=_SHOWN_MAX)
     near += [each for each, table in known.items() if table in close]
     meant = f"did you mean {' or '.join(near[:_SHOWN_MAX])}?" if near else ""
     return TableNotFoundError(str(name), snapshot_id=snapshot_id, meant=meant)
+
+
+def _nearest(name: str, others: set[str]) -> list[str]:
+    """The other names, at most so many as are compared in a moment: those that stand next to it in the alphabet."""
+    ordered = sorted(others - {name})
+    first = max(0, bisect(ordered, name) - _COMPARED_MAX // 2)
+    return ordered[first : first + _COMPARED_MAX]
 
 
 def check_schema(schema: str, snapshot_id: int, listed: Listed[Any]) -> None:
