@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from commitlog.errors import DataFileError
+from commitlog.spark.columns import DEFAULT, FIELD_ID, quoted
 from commitlog.spark.reading.deleted_rows import without_deleted
 from commitlog.spark.reading.scan_files import FILE, POSITION, ROW_ID_START, ScanFile
 
@@ -40,19 +41,25 @@ def read_by(schema: st.StructType) -> Mapping[str, str]:
 
 def listed_rows(spark: SparkSession, files: Sequence[ScanFile], schema: st.StructType, *, placed: bool) -> DataFrame:
     """See `exact_files.file_rows`."""
-    rows = read_files(spark, [each.path for each in files], schema)
+    found = read_files(spark, [each.path for each in files], schema)
+    # Ids and defaults are of these files alone: whoever writes the rows to others writes what is told of their columns, too.
+    shown = [sf.col(quoted(each.name)).alias(each.name, metadata=_told(each)) for each in schema.fields]
     if not placed and not any(each.has_deleted for each in files):
-        return rows
-    known = _known(rows, files).selectExpr(f"xxhash64({_PATH}) AS {_PATH_HASH}", FILE, ROW_ID_START)
+        return found.select(*shown)
+    known = _known(found, files).selectExpr(f"xxhash64({_PATH}) AS {_PATH_HASH}", FILE, ROW_ID_START)
     # Rows find their file by a hash, since a join by numbers takes half the time of one by text. Two of a million paths have
     # the same hash of 64 bits with odds of 1 to 30 million.
-    by_path = rows.selectExpr(
+    by_path = found.selectExpr(
         "*", f"xxhash64(_metadata.file_path) AS {_PATH_HASH}", f"_metadata.row_index AS {POSITION}"
     )
-    found = by_path.join(sf.broadcast(known), _PATH_HASH).drop(_PATH_HASH)
+    rows = by_path.join(sf.broadcast(known), _PATH_HASH)
     if any(each.has_deleted for each in files):
-        found = without_deleted(found, files)
-    return found if placed else found.drop(FILE, POSITION, ROW_ID_START)
+        rows = without_deleted(rows, files)
+    return rows.select(*shown, *[FILE, POSITION, ROW_ID_START] if placed else [])
+
+
+def _told(field: st.StructField) -> dict[str, object]:
+    return {name: value for name, value in field.metadata.items() if name not in (FIELD_ID, DEFAULT)}
 
 
 def read_files(spark: SparkSession, paths: Sequence[str], schema: st.StructType | None = None) -> DataFrame:
