@@ -16,7 +16,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
-from commitlog.spark import append, compact, delete, merge, overwrite, read, stream_into, update
+from commitlog.spark import append, compact, delete, merge, overwrite, read, stream_into, table, update, verify
 
 TABLE, COPY, PLAIN = "main.people", "main.copy", "main.plain"
 SCHEMA = "id bigint, name string, tags array<struct<k: string, v: int>>"
@@ -83,10 +83,19 @@ def main() -> None:
     merge(rows(29, 31).drop("tags"), PLAIN, ["id"], log=log)
     compact(spark, PLAIN, log=log)
     found["native"] = ids(read(spark, PLAIN, log=log))
+    read(spark, PLAIN, log=log).selectExpr("id", "id AS again").write.parquet(str(work / "plain"))
+    found["plain"] = ids(spark.read.parquet(str(work / "plain")))
+    found["history"] = [row.changes for row in table(spark, PLAIN, log=log).history().collect()]
     found["updated"] = ids(read(spark, PLAIN, log=log).where("name = 'new'"))
     overwrite(rows(1, 2).drop("tags"), PLAIN, [("id", "<", 5)], check=True, log=log)
     found["overwritten"] = ids(read(spark, PLAIN, log=log))
+    spark.conf.set("spark.sql.maxPlanStringLength", "100")
+    plain = read(spark, PLAIN, log=log)
+    shown_short, checkpoint = plain.where("id < 9"), plain.localCheckpoint()
+    append(rows(40, 41).drop("tags"), PLAIN, log=log)
     for name, refused in {
+        "shown short": lambda: overwrite(shown_short, PLAIN, log=log),
+        "checkpoint": lambda: overwrite(checkpoint.select("id"), PLAIN, log=log),
         "stream_into": lambda: stream_into(TABLE, log=log),
         "compact": lambda: compact(spark, TABLE, rewrite_all=True, log=log),
     }.items():
@@ -95,6 +104,7 @@ def main() -> None:
         except CommitLogError as error:
             found[name] = str(error)
     log.wait_for_snapshot()
+    found["verified"] = str(verify(spark, log=log))
     print(json.dumps(found))
     spark.stop()
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from commitlog.catalog.census import census, count_outcomes
 from commitlog.client import CommitLog
@@ -40,6 +41,7 @@ from commitlog.spark.source.outcomes import raw_records
 FINDINGS_MAX = 100
 STEPS = 3
 APPLIED_TIMEOUT_S = 60.0
+_TASKS_MAX = 10_000
 _LOOKED_AT = (
     "seq bigint, hash binary, prev_hash binary, log_id binary, raw binary, thin binary, takeovers array<binary>, "
     "names array<string>"
@@ -257,7 +259,9 @@ def _shares(looked_at: DataFrame) -> tuple[dict[str, int], int]:
     for row in looked_at.select("names").where("size(names) > 0").distinct().toLocalIterator():
         entities.add(row.names)
     groups = entities.groups()
-    shares = max(1, min(len(groups), looked_at.sparkSession.sparkContext.defaultParallelism))
+    # As many tasks as Spark itself takes for rows of its own, which Spark Connect does not tell otherwise.
+    tasks = looked_at.sparkSession.range(_TASKS_MAX).select(sf.spark_partition_id()).distinct().count()
+    shares = max(1, min(len(groups), tasks))
     return {name: number % shares for number, names in enumerate(groups) for name in names}, shares
 
 

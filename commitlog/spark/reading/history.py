@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple
+from dataclasses import asdict
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,4 +17,6 @@ _SCHEMA = (
 
 def history(spark: SparkSession, snapshots: Iterable[CatalogSnapshot]) -> DataFrame:
     """Snapshots as rows, in their order."""
-    return spark.createDataFrame([astuple(each) for each in snapshots], _SCHEMA)
+    # Spark Connect takes no tuple for an array.
+    rows = [{**asdict(each), "changes": [*each.changes]} for each in snapshots]
+    return spark.createDataFrame(rows, _SCHEMA)

@@ -9,7 +9,7 @@ known, not the plan, as to whoever writes for `format("commitlog")`, each column
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from threading import Lock
@@ -101,7 +101,7 @@ def read_at(df: DataFrame, log: CommitLog, table_id: int) -> int | None:
         analyzed = df._jdf.queryExecution().analyzed()
         plan = " ".join([_whole_text(df.sparkSession, analyzed), *_of_checkpoints(analyzed)])
     else:
-        plan = str(df._explain_string(extended=True))  # type: ignore[operator]
+        plan = " ".join([_whole_explanation(df), *_of_remote_checkpoints(df)])
     return _oldest(plan, log, table_id)
 
 
@@ -119,6 +119,18 @@ def _whole_text(spark: SparkSession, plan: Any) -> str:
             conf.setConfString(_LENGTH, str(length))
 
 
+def _whole_explanation(df: DataFrame) -> str:
+    """What Spark Connect tells of a plan, likewise with its end."""
+    conf = df.sparkSession.conf
+    with _lock:
+        length: Any = conf.get(_LENGTH)
+        conf.set(_LENGTH, str(_LENGTH_MAX))
+        try:
+            return str(df._explain_string(extended=True))  # type: ignore[operator]
+        finally:
+            conf.set(_LENGTH, length)
+
+
 def _of_checkpoints(plan: Any) -> Iterator[str]:
     """What the columns of checkpoints tell, which are all that is left of the plan of their rows."""
     leaves = plan.collectLeaves()
@@ -127,6 +139,30 @@ def _of_checkpoints(plan: Any) -> Iterator[str]:
         if leaf.getClass().getSimpleName() == "LogicalRDD" and leaf.rdd().checkpointData().isDefined():
             columns = leaf.output()
             yield from (str(columns.apply(at).metadata().json()) for at in range(columns.size()))
+
+
+def _of_remote_checkpoints(df: Any) -> Iterator[str]:
+    """The same of Spark Connect, whose plans name checkpoints by what the server calls them."""
+    from pyspark.sql.connect.plan import CachedRemoteRelation
+
+    session = df.sparkSession
+    for each in _messages(df._plan.plan(session.client)):
+        if each.DESCRIPTOR.name == CachedRemoteRelation.__name__:
+            # Without a session: with one, the server lets go of the rows at the end of this object.
+            rows = type(df)(CachedRemoteRelation(each.relation_id, None), session)  # type: ignore[arg-type]
+            yield rows.schema.json()
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """A message of Protobuf's, and those in it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        within = value if isinstance(value, Sequence) else value.values() if isinstance(value, Mapping) else (value,)
+        for each in within:
+            if hasattr(each, "ListFields"):
+                yield from _messages(each)
 
 
 def columns_read_at(schema: StructType, log: CommitLog, table_id: int) -> int | None:
