@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -64,6 +64,14 @@ _FILES = sql.SQL("""
     FROM {table} f
     LEFT JOIN (SELECT DISTINCT table_id, folder FROM ({tables}) all_names) t ON t.table_id = f.table_id""")
 _LIVE = sql.SQL(" WHERE f.end_snapshot IS NULL")
+# By the tables in whose folders they lie: nobody has an index of all files by their paths.
+_NAMED = sql.SQL("""
+    SELECT f.place FROM (SELECT DISTINCT table_id, folder FROM ({tables}) all_names) t,
+    LATERAL (SELECT CASE WHEN path_is_relative THEN t.folder || path ELSE path END AS place
+             FROM {table} WHERE table_id = t.table_id) f
+    WHERE EXISTS (SELECT FROM unnest(%(folders)s::text[]) asked
+                  WHERE starts_with(t.folder, asked) OR starts_with(asked, t.folder))
+        AND f.place = ANY(%(files)s)""")
 
 
 def _files(table: str, key: str) -> sql.Composed:
@@ -105,6 +113,16 @@ def referenced_paths(conn: Connection) -> Iterator[str]:
                     f"the catalog names {key} {file_id} of a table that it does not know; see `commitlog doctor`"
                 )
             yield path
+
+
+def named_among(conn: Connection, folders: Collection[str], files: Collection[str]) -> set[str]:
+    """Which of these files, below these folders of tables, any snapshot names; all by their whole paths."""
+    asked = {"folders": list(folders), "files": list(files)}
+    named: set[str] = set()
+    for table in ("ducklake_data_file", "ducklake_delete_file"):
+        found = conn.execute(_NAMED.format(tables=_TABLES, table=sql.Identifier(table)), asked)
+        named.update(place for (place,) in found)
+    return named
 
 
 def scheduled_files(conn: Connection) -> list[ScheduledFile]:

@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from commitlog.catalog.guard import WRITER_ROLE
 from commitlog.catalog.outside_files import columns_with_rows
+from commitlog.catalog.places import named_among
 from commitlog.catalog.query_statements import column as column_named
 from commitlog.catalog.reader import CatalogReader
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
@@ -162,6 +163,10 @@ class CatalogBase:
             found = self._conn.execute(_DEFINITION, (table_id,)).fetchone()
             self._known[table_id] = None if found is None else load_definition(found[0])
         return self._known[table_id]
+
+    def named(self, folders: Collection[str], files: Collection[str]) -> set[str]:
+        """Which of these files, below these folders of tables, any snapshot names, of now too; by their whole paths."""
+        return named_among(self._conn, folders, files)
 
     def open(self, path: str) -> pa.NativeFile:
         """A file of the lake, by its whole path or URL."""

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
+from gateway_commits import commit
 from gateways import stock_client
 from stock import stock_lake
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
+from commitlog.gateway.batch import parse
 
 STATEMENTS = (
     "CREATE TABLE t (id BIGINT, v VARCHAR, d DOUBLE DEFAULT 1.5)",
@@ -183,6 +186,9 @@ def test_rows_when_one_transaction_brings_and_changes_them_then_as_on_a_lake_of_
         ):
             theirs.execute(statement)
             ours.execute(statement)
+            if statement.startswith("CREATE TABLE added"):
+                with CommitLog.connect(settings=settings) as log, log.transaction() as opening:
+                    opening.alter("main.added").set_property("foreign_paths", "true")
         for asked in (
             "SELECT * FROM added ORDER BY ALL",
             "SELECT min(a), max(a), min(b), max(b), min(v), max(v) FROM added",
@@ -191,6 +197,28 @@ def test_rows_when_one_transaction_brings_and_changes_them_then_as_on_a_lake_of_
             "SELECT count(*) FROM parted WHERE year = 1992",
         ):
             assert ours.execute(asked).fetchall() == theirs.execute(asked).fetchall(), asked
+
+
+def test_file_of_another_table_when_a_text_calls_it_its_own_then_stays(settings: Settings, gateway_url: str) -> None:
+    """The gateway removes what its clients no longer need, and takes their word for what they have made only so far."""
+    with stock_client(gateway_url) as client, psycopg.connect(gateway_url, autocommit=True) as hostile:
+        client.execute("CREATE TABLE u AS SELECT i AS a, 'v' AS b FROM range(10) g(i)")
+        asked = "SELECT s.*, path, d.file_size_bytes, footer_size FROM ducklake_snapshot s, ducklake_data_file d"
+        snapshot, _, version, _, next_id, path, size, footer = (
+            hostile.execute(asked + " ORDER BY 1 DESC").fetchone() or ()
+        )
+        given = commit("create_table_as")
+        (told,) = parse(given.text).rows["data_file"]
+        # The table t that it creates is said to lie where u does.
+        text = given.text.replace("'u', 'u/'", "'t', 'u/'").replace('"u"', '"t"').replace(told["path"], path)
+        text = text.replace("'int32'", "'int64'").replace("(3, NOW(), 2, 3, 2)", f"(3, NOW(), {version}, {next_id}, 2)")
+        text = text.replace(", 3, NULL", f", {snapshot + 1}, NULL").replace("(3, ", f"({snapshot + 1}, ")
+        text = text.replace("10, 367, 220", f"10, {size}, {footer}")
+        hostile.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        hostile.execute(text.encode())
+        hostile.execute("COMMIT")
+        assert client.execute("SELECT count(*) FROM t").fetchall() == [(10,)]
+        assert client.execute("SELECT sum(a) FROM u").fetchall() == [(45,)]
 
 
 def test_a_refusal_when_no_repeat_could_help_then_does_not_advise_one(settings: Settings, gateway_url: str) -> None:

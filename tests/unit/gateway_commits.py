@@ -21,7 +21,7 @@ from commitlog.adoption.definitions import Definitions
 from commitlog.adoption.source import CatalogRows
 from commitlog.domain import model as m
 from commitlog.domain.model.defining import define
-from commitlog.domain.model.definitions import TableDefinition
+from commitlog.domain.model.definitions import FOREIGN_PATHS, TableDefinition
 
 FOLDER = Path(__file__).parent / "gateway_batches"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -41,6 +41,8 @@ class StoredBase:
     primary_keys: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     opened: list[str] = field(default_factory=list)
     in_no_file: Mapping[int, Mapping[int, Any]] = field(default_factory=dict)
+    in_snapshots: Collection[str] = ()
+    takes_foreign_paths: bool = True
 
     def rows(self, table: str, **keys: Collection[int]) -> list[dict[str, Any]]:
         return [
@@ -59,7 +61,13 @@ class StoredBase:
         if table is None:
             return None
         columns = tuple(m.ColumnSpec(c.name, c.type, c.nullable, c.default) for c in table.columns)
-        change = m.CreateTable(table.schema, table.name, columns, self.primary_keys.get(table_id, ()))
+        change = m.CreateTable(
+            table.schema,
+            table.name,
+            columns,
+            self.primary_keys.get(table_id, ()),
+            properties={FOREIGN_PATHS: "true"} if self.takes_foreign_paths else {},
+        )
         return define(change, table_id=table_id, schema_id=0, partition_id=None)
 
     def rows_in_no_file(
@@ -74,6 +82,9 @@ class StoredBase:
             if row["file_id"] in data_file_ids:
                 found.setdefault(row["file_id"], BitMap64()).add(row["row_id"])
         return found
+
+    def named(self, folders: Collection[str], files: Collection[str]) -> set[str]:
+        return {path for path in files if path in self.in_snapshots and any(path.startswith(each) for each in folders)}
 
     def open(self, path: str) -> pa.BufferReader:
         self.opened.append(path)

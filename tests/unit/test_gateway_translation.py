@@ -22,6 +22,10 @@ from commitlog.gateway.translation import Translated, translate
 OWN_ROW_ID = 10**18
 OWN = ("own_delete", "own_delete_old_too", "own_update")
 """Commits whose files are written anew."""
+FILE_OF_T = (
+    """INSERT INTO "public".ducklake_data_file VALUES (7, 1, 3, NULL, NULL, 'ducklake-01a20645-f2f2-7d52-a61a-81e7869fa427"""
+    """.parquet', true, 'parquet', 10, 367, 220, 0, NULL, NULL, NULL, NULL);"""
+)
 
 
 def translated(name: str, **differing: Any) -> Translated:
@@ -197,20 +201,79 @@ def test_rows_that_were_inserted_and_deleted_at_once_are_in_no_file(tmp_path: Pa
     assert told == {"a": (0, 9, 0), "b": ("r0", "r9", 0)}
 
 
-@pytest.mark.parametrize("place", ["elsewhere/f.parquet", "main/t/f.parquet", "main/u/{made}", "main/t/../u/{made}"])
+@pytest.mark.parametrize("place", ["elsewhere/f.parquet", "main/t/f.parquet", "main/u/{made}"])
 def test_a_file_that_the_client_has_not_made_is_not_removed(tmp_path: Path, place: str) -> None:
     given = commit("own_delete")
     (row,) = parse(given.text).rows["data_file"]
     (deleted,) = parse(given.text).rows["delete_file"]
     given.base.data_path = f"{tmp_path}/"
     path = f"{tmp_path}/{place.format(made=row['path'])}"
-    named = path if ".." not in place else path.removeprefix(f"{tmp_path}/main/t/")
-    (tmp_path / "main/u").mkdir(parents=True)
     write_file(Path(path), range(10))
-    text = given.text.replace(f"'{row['path']}', true", f"'{named}', {'true' if named != path else 'false'}")
+    text = given.text.replace(f"'{row['path']}', true", f"'{path}', false")
     found = translate(parse(text), given.base)
     assert [file.record_count for file in found.changes[0].files] == [9]
     assert found.unused == (f"{tmp_path}/main/t/{deleted['path']}",)
+
+
+@pytest.mark.parametrize("name", ["delete", "own_delete", "create_table_as", "drop_table"])
+def test_file_when_a_snapshot_names_it_then_not_removed_whatever_a_text_calls_it(tmp_path: Path, name: str) -> None:
+    """A commit may name what others have committed as files of its own that nobody needs."""
+    found = commit(name)
+    files = parse(found.text).rows
+    text = found.text.replace("'u', 'u/', true", "'u', 't/', true")
+    if name == "drop_table":
+        text = text.replace(
+            'INSERT INTO "public".ducklake_snapshot_changes',
+            f'{FILE_OF_T}INSERT INTO "public".ducklake_snapshot_changes',
+        )
+        files = parse(text).rows
+    names = [row["path"] for table in ("data_file", "delete_file") for row in files.get(table, ())]
+    found.base.data_path = f"{tmp_path}/"
+    for row in files.get("data_file", ()):
+        write_file(tmp_path / "main/t" / row["path"], range(10))
+    places = {f"{tmp_path}/main/t/{each}" for each in names}
+    assert places
+    assert set(translate(parse(text), found.base).unused) == places
+    found.base.in_snapshots = places
+    assert translate(parse(text), found.base).unused == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("insert", {"'ducklake-": "'../u/ducklake-"}),
+        ("insert", {"'ducklake-": "'/../u/ducklake-"}),
+        ("delete", {"'ducklake-": "'../u/ducklake-"}),
+        ("own_delete", {"'ducklake-": "'../u/ducklake-"}),
+        ("add_data_files", {}),
+        ("add_data_files", {"/elsewhere/": "/lake/main/t/../../"}),
+        ("add_data_files", {"/elsewhere/": "s3://elsewhere/"}),
+        ("create_table_as", {"'u', 'u/', true": "'u', '/elsewhere/', false"}),
+        ("create_table_as", {"'u', 'u/', true": "'u', '../elsewhere/', true"}),
+        ("create_table_as", {"'u', 'u/', true": "'u', '../', true"}),
+        ("create_table_as", {"'u', 'u/', true": "'u', '', true"}),
+        ("create_table_as", {"'u', 'u/', true": "'u', 'u', true"}),
+        ("create_table_as", {"'u', 'u/', true": "'u', 'u/v/', true"}),
+        ("create_table_as", {"'ducklake-": "'/elsewhere/ducklake-", ".parquet', true": ".parquet', false"}),
+        ("create_schema_table", {"'s', 's/', true": "'s', '../elsewhere/', true"}),
+    ],
+)  # fmt: skip
+def test_file_when_it_may_lie_outside_of_its_table_then_refused_and_never_opened(
+    name: str, text: dict[str, str]
+) -> None:
+    """The gateway may see, and remove, what who commits may not."""
+    base = commit(name).base
+    base.takes_foreign_paths = False
+    with pytest.raises(NotUnderstoodError, match=r"outside of its table's folder|which is not its own"):
+        translated(name, base=base, text=text)
+    assert base.opened == []
+
+
+def test_table_when_a_text_gives_it_another_folder_then_its_files_are_where_they_were() -> None:
+    base = commit("rename_insert").base
+    (table,) = base.catalog["table"]
+    translated("rename_insert", base=base, text={f"'{table['path']}', true": "'/elsewhere/', false"})
+    assert [path.rpartition("/")[0] for path in base.opened] == ["/lake/main/t"]
 
 
 def test_rows_that_were_there_are_deleted_beside_own_ones(tmp_path: Path) -> None:

@@ -42,5 +42,8 @@ class Base(Protocol):
     ) -> Mapping[int, Mapping[int, Any]]:
         """By row id, values of rows of a table that the catalog itself holds, by the ids of their columns, as stored."""
 
+    def named(self, folders: Collection[str], files: Collection[str]) -> Collection[str]:
+        """Which of these files, below these folders of tables, any snapshot names, of now too; by their whole paths."""
+
     def open(self, path: str) -> Any:
         """A file of the lake, by its whole path or URL, as Arrow reads it."""

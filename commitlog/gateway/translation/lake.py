@@ -9,6 +9,8 @@ from functools import cached_property
 from commitlog.adoption.definitions import Definitions, SourceColumn, SourceTable, SourceView
 from commitlog.adoption.source import CatalogRows, is_computed
 from commitlog.catalog.folders import is_plain, path_of
+from commitlog.client.files.places import relative_to
+from commitlog.domain.model.definitions import FOREIGN_PATHS
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.refusing import RENAMED_TWICE
@@ -19,6 +21,7 @@ _OF_FILES = ("file_column_stats", "file_partition_value", "name_mapping")
 _COMMENT = "comment"
 _MADE = re.compile(r"(?:[^/]+/)*ducklake-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-delete)?\.parquet")
 """How the client names the files that it makes itself, below a table's folder."""
+_NO_PARTS = ("", ".", "..")
 
 
 class CommittedLake:
@@ -43,6 +46,8 @@ class CommittedLake:
         definitions = Definitions(CatalogRows(rows))
         self.before = definitions.at(base.snapshot_id)
         self.after = definitions.at(batch.snapshot_id)
+        self._check_folders()
+        self._check_places()
         self._check_files()
         if self.alters:
             self._check()
@@ -139,22 +144,28 @@ class CommittedLake:
     def unneeded(self, row: Row) -> tuple[str, ...]:
         """The full path of a file that the proposal does not name, where it can go: only what the client itself has just made.
 
-        A file that it was told to add, by `ducklake_add_data_files`, is the user's.
+        A file that it was told to add, by `ducklake_add_data_files`, is the user's, and what the lake holds already is nobody's
+        to remove, whatever a text says of it.
         """
-        path = str(row["path"])
-        is_made = row["path_is_relative"] and _MADE.fullmatch(path) is not None and ".." not in path.split("/")
-        return (self.place(row),) if is_made else ()
+        place = self.place(row)
+        return (place,) if place in self._removable else ()
+
+    def unneeded_of(self, table_id: int) -> list[str]:
+        """The same of all files that the commit brings to a table."""
+        return [path for row in self._new_files if row["table_id"] == table_id for path in self.unneeded(row)]
 
     def made_for(self, table_id: int) -> list[str]:
-        """The full paths of the files that the client itself has just made for a table."""
-        return [path for row in self._new_files.get(table_id, ()) for path in self.unneeded(row)]
+        """The full paths of the files of a table that are called as the client itself calls those that it makes."""
+        return [self.place(row) for row in self._new_files if row["table_id"] == table_id and _is_made(row)]
 
     @cached_property
-    def _new_files(self) -> Mapping[int, Sequence[Row]]:
-        found: dict[int, list[Row]] = {}
-        for row in (*self._new("data_file"), *self._new("delete_file")):
-            found.setdefault(row["table_id"], []).append(row)
-        return found
+    def _removable(self) -> Set[str]:
+        made = {self.place(row): self.folder(row["table_id"]) for row in self._new_files if _is_made(row)}
+        return made.keys() - self._base.named(set(made.values()), made.keys()) if made else frozenset()
+
+    @cached_property
+    def _new_files(self) -> Sequence[Row]:
+        return (*self._new("data_file"), *self._new("delete_file"))
 
     def folder_to_be(self, table_id: int) -> str | None:
         """The folder that the log gives a table, with a slash at the end; None where nobody knows it before it is created."""
@@ -173,8 +184,11 @@ class CommittedLake:
 
     @cached_property
     def _by_id(self) -> Mapping[str, Mapping[int, Row]]:
-        """The newest row of each schema and table."""
-        return {name: {row[f"{name}_id"]: row for row in self._rows[name]} for name in ("schema", "table")}
+        """Of each schema and table the row at the base, for none is moved; of a new one its newest."""
+        return {
+            name: {row[f"{name}_id"]: row for row in (*self._new(name), *self._at_base(name))}
+            for name in ("schema", "table")
+        }
 
     # --- what cannot be said ------------------------------------------------------------------------------------------
 
@@ -211,6 +225,38 @@ class CommittedLake:
             if (f"dropped_{what}", number) not in self._batch.said:
                 raise NotUnderstoodError(f"{what} {was.schema}.{was.name} goes and is not dropped: {RENAMED_TWICE}")
 
+    def _check_folders(self) -> None:
+        """See that what the commit makes lies where the client would have put it: the gateway reads and removes files there."""
+        for name in ("schema", "table"):
+            there = {row[f"{name}_id"] for row in self._at_base(name)}
+            for row in self._new(name):
+                folder = str(row["path"] or "")
+                is_own = row["path_is_relative"] and folder.endswith("/") and is_plain(folder[:-1])
+                if row[f"{name}_id"] not in there and not is_own:
+                    raise NotUnderstoodError(
+                        f"{name} {row[f'{name}_name']} in the folder {folder!r}, which is not its own"
+                    )
+
+    def _check_places(self) -> None:
+        """See that the gateway reads no file that the log would not take: it may see more than who commits."""
+        for row in self._new_files:
+            if row["table_id"] not in self._by_id["table"]:
+                continue  # what is said of that comes later
+            path, is_relative = str(row["path"]), row["path_is_relative"]
+            if not is_relative:
+                path, is_relative = relative_to(path, self.folder(row["table_id"]))
+            if is_relative and any(part in _NO_PARTS for part in path.split("/")):
+                raise NotUnderstoodError(f"file {path!r}, which may lie outside of its table's folder")
+            if not is_relative and not self._takes_foreign_paths(row["table_id"]):
+                raise NotUnderstoodError(
+                    f"file {path!r} outside of its table's folder: write it there, or set the table's property {FOREIGN_PATHS} "
+                    "to true"
+                )
+
+    def _takes_foreign_paths(self, table_id: int) -> bool:
+        definition = None if self.is_new(table_id) else self._base.definition(table_id)
+        return definition is not None and definition.properties.get(FOREIGN_PATHS) == "true"
+
     def _check_files(self) -> None:
         for ending in self._batch.endings:
             of_tables = ending.table in ("data_file", "delete_file") and ending.columns == ("table_id",)
@@ -243,6 +289,10 @@ class CommittedLake:
                     f"a comment on table {table.schema}.{table.name}, or on a column of it, in the transaction that creates "
                     "it: split it, so that the table is there when it is commented on"
                 )
+
+
+def _is_made(row: Row) -> bool:
+    return bool(row["path_is_relative"]) and _MADE.fullmatch(str(row["path"])) is not None
 
 
 def _nested_ids(columns: Collection[SourceColumn]) -> Iterator[int]:

@@ -63,16 +63,15 @@ def translate(
     made: list[str] = []
     by_key: list[tuple[KeyedRows, Sequence[RowBeforeAfter]]] = []
     # Rows that come to a table or go from it, and then go with it, are nobody's change.
-    unneeded = [path for table_id in lake.dropped for path in lake.made_for(table_id)]
+    unneeded = [path for table_id in lake.dropped for path in lake.unneeded_of(table_id)]
     for table in _with_rows(batch, lake):
-        of_client = lake.made_for(table.table_id)
-        made += of_client
+        made += lake.made_for(table.table_id)
         if not lake.is_new(table.table_id) and base.is_keyed(table.table_id):
             _check_unaltered(lake, table)
             rows = KeyedRows(base, lake, table)
             ended = batch.ended_rows.get(table.table_id, ())
             by_key.append((rows, rows.changed(deletes.positions(table), ended, appends.given(table), changes_max)))
-            unneeded += of_client
+            unneeded += lake.unneeded_of(table.table_id)
             continue
         changes += deletes.of(table)
         changes += appends.to(table)
