@@ -242,9 +242,7 @@ class Gateway:
         self, writer: StreamWriter, to_server: StreamWriter, user: str, said: bytes, told: bytes
     ) -> None:
         client, server = cast("Transport", writer.transport), cast("Transport", to_server.transport)
-        # By it whoever comes is let in, as the one that it names.
-        shows_certificate = self._upstream.certificate is not None and is_by_tls(to_server)
-        session = Session(client, server, user, self._commits, must_be_asked=shows_certificate)
+        session = Session(client, server, user, self._commits)
         self._sessions[session] = writer
         try:
             session.begin()

@@ -4,9 +4,11 @@ A commit is one text, then COMMIT. The text is held and proposed. PostgreSQL's t
 once. The text is answered with success whatever became of it: an error there would show the user the whole text, and its
 words could make the client try again. COMMIT is answered by the gateway too: with success, or with the refusal.
 
-PostgreSQL asks who the client is. Until it has said that the session is ready, whatever the client says goes to PostgreSQL, a
-commit too: nobody proposes in the name of a login that is not theirs. Where the gateway reaches it by TLS, it offers to bind
-the password to that connection. A client that speaks in the clear ends its own where it hears of that, so it does not.
+PostgreSQL asks who the client is. A session that it lets in without asking ends, for whoever comes would be let in as the one
+that they name; until it asks nothing is passed on to it. Until it has said that the session is ready, whatever the client says
+goes to PostgreSQL, a commit too: nobody proposes in the name of a login that is not theirs. Where the gateway reaches it by
+TLS, it offers to bind the password to that connection. A client that speaks in the clear ends its own where it hears of that,
+so it does not.
 
 While the log is awaited a client that loses its connection keeps its files; from COMMIT on it removes them. So nothing is
 awaited there, and whoever asks for an end of the gateway waits for that answer.
@@ -39,8 +41,8 @@ _logger = logging.getLogger("commitlog.gateway")
 
 
 _UNASKED = (
-    "PostgreSQL lets the gateway in by its certificate, or by its address, without asking for a password: who you are is not "
-    "known. Have its pg_hba.conf ask for one here (hostssl ... scram-sha-256 clientcert=verify-ca)"
+    "PostgreSQL lets the gateway in without asking for a password, by its certificate, its address or its user: who you are is "
+    "not known. Have its pg_hba.conf ask for one here (scram-sha-256; for a certificate too, with clientcert=verify-ca)"
 )
 
 
@@ -50,13 +52,32 @@ class Committing(Protocol):
     async def commit(self, text: str, user: str) -> Answer: ...
 
 
-class _Side(asyncio.Protocol):
-    """One of the two connections: what comes is handed on; it is read no faster than the other one takes it."""
+class _Reading:
+    """One of the two connections as it is read: not as long as anybody has a reason not to."""
 
-    def __init__(self, hear: Callable[[bytes], None], lost: Callable[[], None], other: Transport) -> None:
+    def __init__(self, connection: Transport) -> None:
+        self._connection = connection
+        self._reasons = 0
+
+    def pause(self) -> None:
+        """There is a reason not to read."""
+        self._reasons += 1
+        self._connection.pause_reading()
+
+    def resume(self) -> None:
+        """There is one less."""
+        self._reasons -= 1
+        if not self._reasons:
+            self._connection.resume_reading()
+
+
+class _Side(asyncio.Protocol):
+    """One of the two connections: what comes is handed on. While it does not take what it is told, ``waiting`` is not read."""
+
+    def __init__(self, hear: Callable[[bytes], None], lost: Callable[[], None], *waiting: _Reading) -> None:
         self._hear = hear
         self._lost = lost
-        self._other = other
+        self._waiting = waiting
 
     def data_received(self, data: bytes) -> None:
         self._hear(data)
@@ -65,10 +86,12 @@ class _Side(asyncio.Protocol):
         self._lost()
 
     def pause_writing(self) -> None:
-        self._other.pause_reading()
+        for each in self._waiting:
+            each.pause()
 
     def resume_writing(self) -> None:
-        self._other.resume_reading()
+        for each in self._waiting:
+            each.resume()
 
 
 def is_by_tls(connection: Transport | StreamWriter) -> bool:
@@ -84,20 +107,17 @@ class Session:
         server: PostgreSQL's, to which the startup was sent already.
         user: the login.
         commits: takes the commits.
-        must_be_asked: it ends where PostgreSQL lets the client in without having asked for a password.
     """
 
-    def __init__(
-        self, client: Transport, server: Transport, user: str, commits: Committing, *, must_be_asked: bool = False
-    ) -> None:
+    def __init__(self, client: Transport, server: Transport, user: str, commits: Committing) -> None:
         self._client, self._server = client, server
+        self._hearing_client, self._hearing_server = _Reading(client), _Reading(server)
         self._user = user
         self._commits = commits
         self._said = bytearray()
         self._passed = bytearray()
         self._greeting = bytearray()
-        self._is_known = False
-        self._must_be_asked = must_be_asked
+        self._is_asked = self._is_known = False
         self._is_by_tls = is_by_tls(client)
         self._committing: asyncio.Task[None] | None = None
         self._answer: Answer | None = None
@@ -116,8 +136,11 @@ class Session:
 
     def begin(self) -> None:
         """Take over both connections."""
-        self._client.set_protocol(_Side(self.hear_client, self._client_lost, self._server))
-        self._server.set_protocol(_Side(self.hear_server, self._server_lost, self._client))
+        # A client that asks on and on without taking the answers, the gateway's own too, is not heard either.
+        of_client = self._hearing_server, self._hearing_client
+        self._client.set_protocol(_Side(self.hear_client, self._client_lost, *of_client))
+        self._server.set_protocol(_Side(self.hear_server, self._server_lost, self._hearing_client))
+        self._hearing_client.pause()
 
     async def over(self) -> None:
         """Wait until one side has ended, and no commit is on its way."""
@@ -147,13 +170,16 @@ class Session:
                 return bytes(told)
             message = bytes(self._greeting[:size])
             del self._greeting[:size]
-            if message == wire.LET_IN and self._must_be_asked:
+            if message == wire.LET_IN and not self._is_asked:
                 self._client.write(bytes(told) + wire.error("FATAL", _UNASKED, "28000"))
                 self._client.close()
                 self._server.abort()
                 self._greeting.clear()
                 return b""
-            self._must_be_asked &= message[:1] != wire.AUTHENTICATION
+            if not self._is_asked and message[:1] == wire.AUTHENTICATION:
+                self._is_asked = True
+                self._hearing_client.resume()
+                self.hear_client(b"")
             self._is_known = message.startswith(wire.READY)
             told += message if self._is_by_tls else wire.without_binding(message)
         if self._is_known:
@@ -187,7 +213,7 @@ class Session:
     def hear_client(self, data: bytes) -> None:
         """Take what a client says; what follows a commit waits for its answer."""
         self._said += data
-        while self._committing is None and len(self._said) >= wire.HEADER_BYTES:
+        while self._is_asked and self._committing is None and len(self._said) >= wire.HEADER_BYTES:
             size = int.from_bytes(self._said[1 : wire.HEADER_BYTES], "big") + 1
             size_max = wire.MESSAGE_BYTES_MAX if self._is_known else wire.STARTUP_BYTES_MAX
             if not wire.HEADER_BYTES <= size <= size_max:
@@ -247,6 +273,7 @@ class Session:
     # --- commits ------------------------------------------------------------------------------------------------------
 
     async def _commit(self, text: str) -> None:
+        self._hearing_client.pause()
         try:
             # Nothing is to be cleaned up later in PostgreSQL because a client waits for the log.
             self._end_reading()
@@ -266,6 +293,7 @@ class Session:
                 self._watch(answer)
         finally:
             self._committing = None
+            self._hearing_client.resume()
         self._look_whether_over()
         self.hear_client(b"")
 

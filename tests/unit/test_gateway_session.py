@@ -19,6 +19,7 @@ from commitlog.gateway import wire
 from commitlog.gateway.committing import Answer, identified
 from commitlog.gateway.keeping import Watch
 from commitlog.gateway.server import Gateway, Upstream
+from commitlog.gateway.session import Session
 from commitlog.gateway.wording import refusal_of_statement, unretried
 from commitlog.ops.service.gateway import through_gateway
 
@@ -27,6 +28,7 @@ BATCH = (
 )
 STARTUP = b"user\x00ann\x00database\x00lake\x00\x00"
 OFFERED = b"\x00\x00\x00\x0aSCRAM-SHA-256-PLUS\x00SCRAM-SHA-256\x00\x00"
+PASSWORD_ASKED = wire.frame(b"R", b"\x00\x00\x00\x03")
 TIMEOUT_S = 30.0
 LOOK_S = 0.01
 
@@ -34,10 +36,11 @@ LOOK_S = 0.01
 class PlayedPostgres:
     """Answers every query at once, and keeps what it was told."""
 
-    def __init__(self, *, knows_client: bool = True, ends_at: bytes = b"") -> None:
+    def __init__(self, *, knows_client: bool = True, is_asked: bool = True, ends_at: bytes = b"") -> None:
         self.told: list[bytes] = []
         self.writers: list[asyncio.StreamWriter] = []
         self.knows_client = knows_client
+        self.asked = PASSWORD_ASKED if is_asked else b""
         self.ends_at = ends_at
         self.state = wire.IDLE
         self.may_answer = asyncio.Event()
@@ -50,7 +53,8 @@ class PlayedPostgres:
             self.told.append(startup)
             # The value of this parameter looks as if the session were ready.
             parameter = wire.frame(b"S", b"application_name\x00" + wire.READY + b"\x00")
-            asked = wire.frame(b"R", b"\x00\x00\x00\x00" if self.knows_client else OFFERED) + parameter
+            let_in = self.asked + wire.LET_IN
+            asked = (let_in if self.knows_client else wire.frame(b"R", OFFERED)) + parameter
             # A message may come in pieces.
             writer.write(asked[:3])
             await writer.drain()
@@ -268,6 +272,72 @@ def test_session_when_postgres_has_not_let_the_client_in_then_nothing_is_propose
 
     told = play(scene, postgres=PlayedPostgres(knows_client=False)).told
     assert told[1:] == [BATCH.encode()]
+
+
+def test_session_when_postgres_lets_the_client_in_without_asking_who_it_is_then_it_ends() -> None:
+    """By the gateway's address, or as the user that it runs as: so would be whoever comes, as the one that they name."""
+
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        client.say(BATCH)
+        assert b"without asking for a password" in await client.reader.read()
+        assert log.commits == []
+
+    assert len(play(scene, postgres=PlayedPostgres(is_asked=False)).told) == 1
+
+
+class PlayedConnection(asyncio.Transport):
+    """A connection that says whether it is read."""
+
+    is_read = True
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol)
+        self.protocol = protocol
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Nobody takes it."""
+
+
+def test_session_when_a_side_does_not_take_what_it_is_told_then_nobody_is_heard_who_makes_it_more() -> None:
+    async def playing() -> None:
+        client, server = PlayedConnection(), PlayedConnection()
+        session = Session(client, server, "ann", PlayedLog())
+        session.begin()
+        session.hear_server(PASSWORD_ASKED)
+        client.protocol.pause_writing()
+        assert (client.is_read, server.is_read) == (False, False), "the gateway answers a client itself, too"
+        server.protocol.pause_writing()
+        client.protocol.resume_writing()
+        assert (client.is_read, server.is_read) == (False, True)
+        server.protocol.resume_writing()
+        assert (client.is_read, server.is_read) == (True, True)
+
+    asyncio.run(playing())
+
+
+def test_session_when_a_commit_is_on_its_way_then_the_client_is_not_heard_until_it_is_answered() -> None:
+    async def playing() -> None:
+        client, server, log = PlayedConnection(), PlayedConnection(), PlayedLog()
+        session = Session(client, server, "ann", log)
+        session.begin()
+        session.hear_server(PASSWORD_ASKED + wire.LET_IN + wire.READY + wire.IDLE)
+        log.may_answer.clear()
+        session.hear_client(wire.query(BATCH))
+        await log.is_asked.wait()
+        assert not client.is_read
+        session.hear_server(wire.completed("ROLLBACK", wire.IDLE))
+        log.may_answer.set()
+        while not client.is_read:
+            await asyncio.sleep(0)
+        assert session.is_committing, "COMMIT is still to come"
+
+    asyncio.run(asyncio.wait_for(playing(), TIMEOUT_S))
 
 
 def test_session_when_a_stranger_says_much_then_it_is_not_kept() -> None:
