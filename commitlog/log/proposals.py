@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -17,6 +18,8 @@ from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed, in_words
 from commitlog.log.undecided import has_proposal
+
+_logger = logging.getLogger("commitlog.sequencer")
 
 READ_TIMEOUT_S = 30.0
 POLL_S = 0.5
@@ -75,10 +78,12 @@ class ProposalSource:
         incoming: list[Incoming] = []
         for message in take(self._consumer, records_max, timeout_s, wanted=wanted):
             error = message.error()
-            if error is not None:
-                self._heed(error)
-            else:
+            if error is None:
                 incoming.append(self._incoming(message))
+            elif _cannot_be_unpacked(error):
+                incoming += self._passed_over(message)
+            else:
+                self._heed(error)
         if not incoming and self._hearing.is_lost({**self._next, **self._without_proposals}):
             self._check_heard()
         return incoming
@@ -111,6 +116,22 @@ class ProposalSource:
             self._on_message(message)
         return Incoming(partition, offset, message.key(), message.value())
 
+    def _passed_over(self, message: Message) -> list[Incoming]:
+        """One record, of no bytes, in the place of those of a batch: whoever may propose can send one that unpacks to more than
+        anybody takes, and nobody could read on behind it. A consumer says so again and again."""
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        if offset < self._next[partition]:
+            return []
+        end = end_of_batch(self._settings, self._topic, partition, offset)
+        _logger.warning("proposals %d to %d of partition %d cannot be unpacked", offset, end - 1, partition)
+        self._next[partition] = end
+        self._without_proposals.pop(partition, None)
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+        self._consumer.incremental_assign([TopicPartition(self._topic, partition, end)])
+        return [Incoming(partition, end - 1, None, b"")]
+
     def _heed(self, error: KafkaError) -> None:
         """Outages pass; an offset that is gone does not."""
         if consumed(error, self._settings.bootstrap_servers, self._topic) is Consumed.GONE:
@@ -138,14 +159,48 @@ def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[In
     return found
 
 
-def _read_one(settings: Settings, consumer: Consumer, topic: str, position: Position) -> Incoming:
+def end_of_batch(settings: Settings, topic: str, partition: int, offset: int) -> int:
+    """Where a batch ends that begins at an offset and cannot be unpacked: from within it, too, one is told of its beginning.
+
+    Raises:
+        LogRefusedError: Kafka does not let it be read.
+        LogUnavailableError: no broker has answered for long.
+    """
+    within, end = offset, end_offsets(settings, topic, [partition])[partition]
+    consumer = make_consumer(settings, fetch_wait_max_ms=10, enable_partition_eof=True)
+    try:
+        while end - within > 1:
+            middle = (within + end) // 2
+            assign(settings, consumer, [TopicPartition(topic, partition, middle)])
+            first = _first_heard(settings, consumer, topic, Position(partition, middle))
+            if _cannot_be_unpacked(first.error()) and first.offset() == offset:
+                within = middle
+            else:
+                end = middle
+    finally:
+        consumer.close()
+    return end
+
+
+def _first_heard(settings: Settings, consumer: Consumer, topic: str, position: Position) -> Message:
     patience = Patience(settings, READ_TIMEOUT_S, f"proposal {position} cannot be read")
     while True:
         for message in consumer.consume(1, POLL_S):
-            kind = consumed(message.error(), settings.bootstrap_servers, topic)
-            if kind is Consumed.WAIT:
-                continue
-            if kind is Consumed.GONE or message.offset() != position.offset:
-                raise LogLossError(f"proposal {position} is gone before it was told what became of it")
-            return Incoming(position.partition, position.offset, message.key(), message.value())
+            error = message.error()
+            if _cannot_be_unpacked(error) or consumed(error, settings.bootstrap_servers, topic) is not Consumed.WAIT:
+                return message
         patience.check()
+
+
+def _cannot_be_unpacked(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError._BAD_COMPRESSION
+
+
+def _read_one(settings: Settings, consumer: Consumer, topic: str, position: Position) -> Incoming:
+    first = _first_heard(settings, consumer, topic, position)
+    error = first.error()
+    if _cannot_be_unpacked(error):
+        return Incoming(position.partition, position.offset, None, b"")
+    if error is not None or first.offset() != position.offset:
+        raise LogLossError(f"proposal {position} is gone before it was told what became of it")
+    return Incoming(position.partition, position.offset, first.key(), first.value())

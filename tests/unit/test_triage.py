@@ -137,6 +137,41 @@ def test_proposals_when_there_is_an_outage_or_a_loss_then_waits_or_says_so(setti
         proposals.ProposalSource(settings, {0: 5}).poll(1, 0)
 
 
+class ConsumerOfBatches(FakeConsumer):
+    """Reads a partition of eight records in batches. Of those that cannot be unpacked it says where they begin, again and
+    again, wherever in them it is to read from."""
+
+    batches = ((0, 3, True), (3, 6, False), (6, 7, False), (7, 8, True))
+
+    def consume(self, records_max: int, timeout_s: float) -> list[Message]:
+        at = self.assigned[-1]
+        for first, end, is_well in self.batches:
+            if first <= at < end:
+                if not is_well:
+                    return [Message(KafkaError._BAD_COMPRESSION, offset=first)] * records_max
+                self.assigned[-1] += 1
+                return [Message(offset=at, value=b"x")]
+        return [Message(KafkaError._PARTITION_EOF, offset=at)]
+
+    def incremental_unassign(self, left: Sequence[TopicPartition]) -> None:
+        self.assigned.pop()
+
+    incremental_assign = FakeConsumer.assign
+
+
+def test_proposals_when_a_batch_cannot_be_unpacked_then_one_record_of_no_bytes_has_its_place(
+    settings: Settings, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may propose can send one that unpacks to more than any reader takes."""
+    given()
+    monkeypatch.setattr(proposals, "make_consumer", lambda *_, **__: ConsumerOfBatches())
+    source = proposals.ProposalSource(settings, {0: 0})
+    polled = [source.poll(3, 0) for _ in range(6)]
+    found = [(each.offset, each.value) for incoming in polled for each in incoming]
+    assert found == [(0, b"x"), (1, b"x"), (2, b"x"), (5, b""), (6, b""), (7, b"x")]
+    assert [each.value for each in proposals.read_proposals(settings, [Position(0, 5), Position(0, 7)])] == [b"", b"x"]
+
+
 def test_heartbeats_when_the_listener_paused_for_longer_than_they_are_kept_then_hears_the_next(
     settings: Settings, given: Any
 ) -> None:
