@@ -307,6 +307,21 @@ def test_own_rows_of_which_none_is_left_are_no_append(tmp_path: Path) -> None:
     assert translate(parse(found.text), found.base).changes == ()
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+def test_file_when_the_commit_says_that_it_has_other_rows_than_it_has_then_refused_before_they_are_read(
+    tmp_path: Path, keyed: bool
+) -> None:
+    """Some such number of rows fills the memory by itself."""
+    found = commit("insert" if keyed else "own_delete")
+    (row,) = parse(found.text).rows["data_file"]
+    found.base.data_path, found.base.primary_keys = f"{tmp_path}/", {1: ("a",)} if keyed else {}
+    write_file(tmp_path / "main" / "t" / row["path"], range(row["record_count"]))
+    text = found.text.replace(f"'parquet', {row['record_count']},", "'parquet', 1000000000000,")
+    assert text != found.text
+    with pytest.raises(NotUnderstoodError, match="with 1000000000000 rows, of which it has"):
+        translate(parse(text), found.base)
+
+
 def test_own_rows_in_an_object_store_are_refused() -> None:
     base = commit("own_delete").base
     base.data_path = "s3://bucket/lake/"

@@ -21,7 +21,7 @@ from commitlog.errors import InvalidChangeError, NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
-from commitlog.gateway.translation.own_rows import GivenFile, carries_own_rows, written_anew
+from commitlog.gateway.translation.own_rows import GivenFile, carries_own_rows, check_row_count, written_anew
 from commitlog.gateway.translation.reading import footer_of, positions_in
 
 _READERS_MAX = 16
@@ -51,7 +51,10 @@ class Appends:
     def given(self, table: SourceTable) -> list[GivenFile]:
         """The files of a table as the client wrote them."""
         folder = self._lake.folder(table.table_id)
-        return [self._given(row, self._file(table, row, folder), folder) for row in self._rows(table)]
+        given = [self._given(row, self._file(table, row, folder), folder) for row in self._rows(table)]
+        for each in given:
+            check_row_count(each, footer_of(self._base, each.path))
+        return given
 
     def _rows(self, table: SourceTable) -> list[Row]:
         rows = self._batch.rows.get("data_file", ())
@@ -108,7 +111,7 @@ class Appends:
         if is_as_written:
             path = bring(given.path, table.name, target, NewFiles(), is_moved=bool(unneeded))
             return (file.replace(path=path.removeprefix(target)),)
-        return tuple(written_anew(self._base, table, folder, target, given))
+        return tuple(written_anew(self._base, table, folder, target, given, metadata))
 
     def _file(self, table: SourceTable, row: Row, folder: str) -> m.DataFile:
         name, catalog = f"{table.schema}.{table.name}", self._lake.catalog

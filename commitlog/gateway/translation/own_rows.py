@@ -44,7 +44,17 @@ def carries_own_rows(metadata: Any) -> bool:
     return False
 
 
-def written_anew(base: Base, table: SourceTable, folder: str, target: str, given: GivenFile) -> Iterator[m.DataFile]:
+def check_row_count(given: GivenFile, metadata: Any) -> None:
+    """See that a file whose rows are read has as many as the commit says, by which it is known how much that may be."""
+    if metadata.num_rows != given.file.record_count:
+        raise NotUnderstoodError(
+            f"file {given.path} with {given.file.record_count} rows, of which it has {metadata.num_rows}"
+        )
+
+
+def written_anew(
+    base: Base, table: SourceTable, folder: str, target: str, given: GivenFile, metadata: Any
+) -> Iterator[m.DataFile]:
     """The files in whose place a client's own file does not have to be; none when no row of it is left.
 
     Args:
@@ -53,12 +63,14 @@ def written_anew(base: Base, table: SourceTable, folder: str, target: str, given
         folder: where the client's files of the table are.
         target: where the table's files are to be.
         given: the file.
+        metadata: its footer.
     """
     if "://" in given.path:
         raise NotUnderstoodError(
             f"rows of table {table.schema}.{table.name} that the same transaction inserted were changed or deleted in it: "
             "split it, so that they are inserted in one transaction and changed in the next"
         )
+    check_row_count(given, metadata)
     carried = row_ids_in(base, given.path)
     kept = [position for position in range(given.file.record_count) if position not in given.deleted]
     new = [position for position in kept if carried is None or carried[position] >= OWN_ROW_ID]
