@@ -80,7 +80,7 @@ class ProposalSource:
             error = message.error()
             if error is None:
                 incoming.append(self._incoming(message))
-            elif _cannot_be_unpacked(error):
+            elif cannot_be_unpacked(error):
                 incoming += self._passed_over(message)
             else:
                 self._heed(error)
@@ -173,7 +173,7 @@ def end_of_batch(settings: Settings, topic: str, partition: int, offset: int) ->
             middle = (within + end) // 2
             assign(settings, consumer, [TopicPartition(topic, partition, middle)])
             first = _first_heard(settings, consumer, topic, Position(partition, middle))
-            if _cannot_be_unpacked(first.error()) and first.offset() == offset:
+            if cannot_be_unpacked(first.error()) and first.offset() == offset:
                 within = middle
             else:
                 end = middle
@@ -187,19 +187,20 @@ def _first_heard(settings: Settings, consumer: Consumer, topic: str, position: P
     while True:
         for message in consumer.consume(1, POLL_S):
             error = message.error()
-            if _cannot_be_unpacked(error) or consumed(error, settings.bootstrap_servers, topic) is not Consumed.WAIT:
+            if cannot_be_unpacked(error) or consumed(error, settings.bootstrap_servers, topic) is not Consumed.WAIT:
                 return message
         patience.check()
 
 
-def _cannot_be_unpacked(error: KafkaError | None) -> bool:
+def cannot_be_unpacked(error: KafkaError | None) -> bool:
+    """Whether a consumer says so of the batch that it should give out next."""
     return error is not None and error.code() == KafkaError._BAD_COMPRESSION
 
 
 def _read_one(settings: Settings, consumer: Consumer, topic: str, position: Position) -> Incoming:
     first = _first_heard(settings, consumer, topic, position)
     error = first.error()
-    if _cannot_be_unpacked(error):
+    if cannot_be_unpacked(error):
         return Incoming(position.partition, position.offset, None, b"")
     if error is not None or first.offset() != position.offset:
         raise LogLossError(f"proposal {position} is gone before it was told what became of it")

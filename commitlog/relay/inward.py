@@ -20,6 +20,7 @@ from commitlog.log.codec import readable_ids
 from commitlog.log.codec.confluent import framed, proposal_in
 from commitlog.log.connection import FRAME_BYTES, batch_bytes, know_topic, make_consumer, ready_producer
 from commitlog.log.genesis import require_genesis
+from commitlog.log.proposals import cannot_be_unpacked, end_of_batch
 from commitlog.log.reading import take
 from commitlog.log.receipts import receipts_in
 from commitlog.log.topics import BorderTopics, relay_of, topics_of
@@ -98,7 +99,11 @@ class Inward:
 
     def _take_over(self, consumer: Consumer, producer: Producer) -> None:
         """Take what has come to the other side, and say that this is done."""
-        messages = [each for each in take(consumer, MESSAGES_MAX, POLL_S) if self._is_record(each)]
+        taken = take(consumer, MESSAGES_MAX, POLL_S)
+        stuck = {each.partition(): each for each in taken if cannot_be_unpacked(each.error())}
+        messages = [each for each in taken if not cannot_be_unpacked(each.error()) and self._is_record(each)]
+        for message in stuck.values():
+            self._pass_over(consumer, message)
         if not messages:
             return
         for message in messages:
@@ -110,6 +115,16 @@ class Inward:
         # One that was not taken note of is done again.
         with suppress(KafkaException):
             consumer.commit(offsets=_ends_of(messages), asynchronous=False)
+
+    def _pass_over(self, consumer: Consumer, message: Message) -> None:
+        """Go on behind a batch that nobody can read: what it holds has no sender that could be told."""
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        end = end_of_batch(self._settings, topic, partition, offset)
+        _logger.warning("%s: records %d to %d of partition %d cannot be unpacked", topic, offset, end - 1, partition)
+        consumer.seek(TopicPartition(topic, partition, end))
 
     def _is_record(self, message: Message) -> bool:
         return consumed(message.error(), self._settings.bootstrap_servers, self._border.proposals) is Consumed.RECORD

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
@@ -41,6 +42,26 @@ def test_receipts_when_others_wrote_among_them_then_only_these_are_given() -> No
 def test_receipts_when_they_are_of_a_newer_version_then_none_is_left_out() -> None:
     with pytest.raises(LogIntegrityError, match="what this version does not know"):
         given(MARKER + b"\xff" * HEADER_SIZE_BYTES)
+
+
+def test_border_when_a_batch_there_cannot_be_unpacked_then_the_relay_goes_on_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sought: list[tuple[str, int, int]] = []
+
+    class Stuck:
+        def consume(self, records_max: int, timeout_s: float) -> list[Any]:
+            told = {"error": KafkaError(KafkaError._BAD_COMPRESSION), "topic": "l.border", "partition": 3, "offset": 7}
+            return [SimpleNamespace(**{name: partial(lambda each: each, value) for name, value in told.items()})] * 2
+
+        def seek(self, to: TopicPartition) -> None:
+            sought.append((to.topic, to.partition, to.offset))
+
+    monkeypatch.setattr("commitlog.relay.inward.end_of_batch", lambda *_: 9)
+    unused: Any = None
+    inward = Inward(Settings.load(log="l"), GENESIS, border_topics_of("l"), unused, unused, receipts_id=5)
+    inward._take_over(Stuck(), unused)  # type: ignore[arg-type]
+    assert sought == [("l.border", 3, 9)]
 
 
 @pytest.mark.parametrize("is_former", [True, False])
