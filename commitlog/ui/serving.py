@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +10,34 @@ from threading import Thread
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 STOP_TIMEOUT_S = 2
 """After which connections that stay open are cut."""
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+SILENCE_S = 10.0
+"""A connection by which nothing is asked for so long is closed, twice as long at most: whoever opens many has all there are."""
+
+
+class _Asked(H11Protocol):
+    """A connection that is there to ask something."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Look after it."""
+        super().connection_made(transport)
+        self._look_again(None)
+
+    def _look_again(self, last: RequestResponseCycle | None) -> None:
+        self.loop.call_later(SILENCE_S, self._look, last)
+
+    def _look(self, last: RequestResponseCycle | None) -> None:
+        """Close it unless it is being answered, or has asked something since."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is last and (last is None or last.response_complete):
+            self.transport.close()
+        else:
+            self._look_again(self.cycle)
 
 
 @contextmanager
@@ -26,7 +51,7 @@ def served(app: ASGIApp, taken: socket.socket) -> Iterator[None]:
             server_header=False,
             proxy_headers=False,
             ws="none",
-            http="h11",
+            http=_Asked,
             loop="asyncio",
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.service.listening import address_of, last_port, listening, noted, running_place
 from commitlog.ops.service.page import check_reach
 from commitlog.testing import InMemoryCommitLog
+from commitlog.ui import serving
 from commitlog.ui.app import create_app
 from commitlog.ui.guarding import COOKIE
 from commitlog.ui.pulse import Pulse
@@ -150,3 +156,30 @@ def test_running_when_it_listens_at_one_address_or_at_all_then_is_found_where_th
 def test_address_when_shown_then_can_be_opened() -> None:
     assert address_of("127.0.0.1", 8080) == "http://127.0.0.1:8080/"
     assert address_of("::1", 8080) == address_of("[::1]", 8080) == "http://[::1]:8080/"
+
+
+def test_connection_when_it_asks_for_nothing_then_it_is_closed_and_one_that_is_being_answered_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_answer = threading.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        while scope["type"] == "http" and not may_answer.is_set():
+            await asyncio.sleep(0.01)
+        await PlainTextResponse("done")(scope, receive, send)
+
+    monkeypatch.setattr(serving, "SILENCE_S", 0.05)
+    taken = socket.create_server(("127.0.0.1", 0))
+    address = taken.getsockname()
+    with (
+        serving.served(slow, taken),
+        socket.create_connection(address, 30) as asking,
+        socket.create_connection(address, 30) as half,
+        socket.create_connection(address, 30) as silent,
+    ):
+        asking.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        half.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+        assert half.recv(1) == b""
+        assert silent.recv(1) == b""
+        may_answer.set()
+        assert asking.recv(1_000).startswith(b"HTTP/1.1 200")
