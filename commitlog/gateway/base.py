@@ -5,6 +5,7 @@ What defines schemas, tables and views does not change as long as the catalog's 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
@@ -171,6 +172,9 @@ class CatalogBase:
     def open(self, path: str) -> pa.NativeFile:
         """A file of the lake, by its whole path or URL."""
         filesystem, inside = filesystem_of(path)
+        # A pipe would be waited for, by one thread of all for each commit that names it.
+        if "://" not in path and os.path.exists(path) and not os.path.isfile(path):
+            raise OSError("it is no file")
         return filesystem.open_input_file(inside)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -470,6 +471,17 @@ def test_files_that_the_gateway_does_not_reach_are_named(monkeypatch: pytest.Mon
     for name in ("insert", "insert_twice", "delete"):
         with pytest.raises(NotUnderstoodError, match="under one path"):
             translated(name)
+
+
+def test_file_when_it_is_a_pipe_then_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "f.parquet"
+    os.mkfifo(pipe)
+    kept_open = os.open(pipe, os.O_RDWR)
+    try:
+        with pytest.raises(OSError, match="no file"):
+            base.CatalogBase.open(None, str(pipe))  # type: ignore[arg-type]
+    finally:
+        os.close(kept_open)
 
 
 def test_definitions_when_clients_see_version_after_version_then_a_limit_holds_for_all_their_rows(
