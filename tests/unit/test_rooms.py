@@ -96,7 +96,7 @@ ROOMS = {
     "gateway": Room(
         _names(
             "domain client adoption.definitions adoption.file_records adoption.files adoption.source catalog.folders "
-            "catalog.guard catalog.outside_files catalog.reader catalog.tables catalog.query_statements "
+            "catalog.guard catalog.outside_files catalog.places catalog.reader catalog.tables catalog.query_statements "
             f"{CATALOG_READERS} errors"
         ),
         never=_names("confluent_kafka fastavro sqlalchemy pyspark"),
