@@ -7,6 +7,7 @@ is, so a migration that dies can simply be started again.
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
@@ -17,10 +18,13 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS
-from commitlog.catalog.connecting import Connection
+from commitlog.catalog.connecting import Connection, wait_for_database
 from commitlog.catalog.folders import object_uuid
 from commitlog.catalog.guard import ONE_AT_A_TIME, install_guard
+from commitlog.catalog.queries import Catalog
 from commitlog.catalog.tables import DUCKLAKE, OWN, OWN_SCHEMA, READERS_INDEXES, ROWS_OUTSIDE_FILES, VIEWS
+from commitlog.config import Settings, without_password
+from commitlog.domain.model.ids import format_id
 from commitlog.errors import CatalogMismatchError
 
 
@@ -45,6 +49,24 @@ _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 def catalog_exists(conn: Connection, *, own: str = OWN_SCHEMA) -> bool:
     """Whether this database holds one of our catalogs."""
     return conn.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{own}.catalog_version",)).fetchone() == (True,)
+
+
+def check_no_catalog(settings: Settings, *, timeout_s: float) -> None:
+    """See that the database holds no log's catalog, for that of a log that is not there yet.
+
+    Raises:
+        CatalogMismatchError: it holds another log's.
+        CatalogUnavailableError: PostgreSQL does not answer in time.
+    """
+    wait_for_database(settings, timeout_s)
+    with closing(Catalog(settings.database_url)) as catalog:
+        applied = catalog.applied() if catalog.exists() else None
+    if applied is not None:
+        raise CatalogMismatchError(
+            f"the database at {without_password(settings.database_url)} holds the catalog of another log, "
+            f"{format_id(applied.log_id)}, and each log needs its own: give log {settings.log} an empty database "
+            "(COMMITLOG_DATABASE_URL) or, with `commitlog up`, a home of its own (--home)"
+        )
 
 
 def create_catalog(

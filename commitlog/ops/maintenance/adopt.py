@@ -28,6 +28,7 @@ from commitlog.domain.model import Genesis, Outcome, Receipt, Verdict
 from commitlog.errors import AdoptionError, CommitLogError, ConfigurationError
 
 PUBLISHED_MAX = 200
+DATABASE_TIMEOUT_S = 60.0
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -216,13 +217,15 @@ def _first_genesis(settings: Settings) -> Genesis:
 
 def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
     """What the log is or will be, and the proposals that an adoption that died has committed, in their order."""
+    from commitlog.catalog.migrations import check_no_catalog
+    from commitlog.client.files.lake import check_free
     from commitlog.log.genesis import find_genesis
     from commitlog.log.results import ResultsReader
-    from commitlog.ops.service.serve import check_places
 
     genesis = find_genesis(settings)
     if genesis is None:
-        check_places(settings)
+        check_free(settings.data_path, settings.log)
+        check_no_catalog(settings, timeout_s=DATABASE_TIMEOUT_S)
         return _first_genesis(settings), ()
     if (genesis.data_path or "").rstrip("/") != settings.data_path:
         raise AdoptionError(

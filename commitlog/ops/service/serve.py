@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
-from commitlog.config import Settings, without_password
-from commitlog.domain.model.ids import format_id
+from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError
 from commitlog.ops.service.keep_trying import keep_trying, stopped_by_signal
 from commitlog.ops.service.links import link_services
@@ -87,6 +86,7 @@ def check_places(settings: Settings) -> None:
         CatalogMismatchError: the database holds another log's catalog.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
     """
+    from commitlog.catalog.migrations import check_no_catalog
     from commitlog.client.files.lake import check_free
     from commitlog.log.genesis import find_genesis
 
@@ -94,26 +94,11 @@ def check_places(settings: Settings) -> None:
         return
     try:
         check_free(settings.data_path, settings.log)
-        _check_no_catalog(settings)
+        check_no_catalog(settings, timeout_s=DATABASE_TIMEOUT_S)
     except (ConfigurationError, CatalogMismatchError):
         # Another service may have made the log meanwhile, and its catalog, and marked the path as its.
         if find_genesis(settings) is None:
             raise
-
-
-def _check_no_catalog(settings: Settings) -> None:
-    from commitlog.catalog.connecting import wait_for_database
-    from commitlog.catalog.queries import Catalog
-
-    wait_for_database(settings, DATABASE_TIMEOUT_S)
-    with closing(Catalog(settings.database_url)) as catalog:
-        applied = catalog.applied() if catalog.exists() else None
-    if applied is not None:
-        raise CatalogMismatchError(
-            f"the database at {without_password(settings.database_url)} holds the catalog of another log, "
-            f"{format_id(applied.log_id)}, and each log needs its own: give log {settings.log} an empty database "
-            "(COMMITLOG_DATABASE_URL) or, with `commitlog up`, a home of its own (--home)"
-        )
 
 
 def wanted_services(settings: Settings, *, standby: bool = False) -> tuple[Service, ...]:
