@@ -7,6 +7,8 @@ SHELL := /bin/sh
 # Where Python is told to keep no bytecode, as in some images, each of the hundreds of processes of the tests would compile all
 # that it imports, and each worker rewrite the assertions of all test modules.
 unexport PYTHONDONTWRITEBYTECODE
+# uv trusts whom the machine trusts, as pip and Java do: behind a proxy that signs with a firm's own certificate, too.
+export UV_SYSTEM_CERTS := 1
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -50,7 +52,7 @@ prerequisites:
 	major=$$(echo "$$version" | sed 's/^1\.//; s/[^0-9].*//'); \
 	if [ -z "$$major" ] || [ "$$major" -lt 17 ]; then lacking=1; \
 	  echo "Java >= 17 is missing (found: $${version:-none} at $$java)."; \
-	  echo "  Debian/Ubuntu: apt-get install openjdk-17-jre-headless    macOS: brew install openjdk@17"; \
+	  echo "  Debian/Ubuntu: apt-get install openjdk-21-jre-headless (Debian 12: openjdk-17-jre-headless)    macOS: brew install openjdk@21"; \
 	  echo "  Already installed elsewhere: set JAVA_HOME to its folder."; \
 	fi; \
 	exit $$lacking
