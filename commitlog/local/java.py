@@ -12,8 +12,8 @@ from commitlog.errors import LocalRuntimeError
 JAVA_VERSION_MIN = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ADVICE = (
-    f"Java >= {JAVA_VERSION_MIN} is needed to run Kafka or Spark here. Debian/Ubuntu: apt-get install openjdk-17-jre-headless; "
-    "macOS: brew install openjdk@17; or set JAVA_HOME to one that is installed."
+    f"Java >= {JAVA_VERSION_MIN} is needed to run Kafka or Spark here. Debian/Ubuntu: apt-get install openjdk-21-jre-headless "
+    "(Debian 12: openjdk-17-jre-headless); macOS: brew install openjdk@21; or set JAVA_HOME to one that is installed."
 )
 
 
