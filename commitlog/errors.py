@@ -38,7 +38,7 @@ is an answer of its own. What is wrong in our own code is an `AssertionError` an
     +-- SiteAwayTooLongError        what a site has to be brought was archived meanwhile
     +-- TableNotBroughtError        what a link cannot bring of a table
     +-- NotUnderstoodError          a stock client's commit that the gateway cannot propose
-    +-- LocalRuntimeError           the embedded broker or PostgreSQL cannot be started
+    +-- LocalRuntimeError           the embedded broker, PostgreSQL or Spark cannot be started
 """
 
 from __future__ import annotations
@@ -719,7 +719,7 @@ class TableNotFoundError(CommitLogError):
 
 
 class LocalRuntimeError(CommitLogError):
-    """The embedded broker or PostgreSQL cannot be started (Java missing, a wrong jar, a port, ...).
+    """The embedded broker, PostgreSQL or Spark cannot be started (Java missing, a wrong jar, a port, ...).
 
     Args:
         problem: what happened and what to do.

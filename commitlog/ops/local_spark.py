@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
+from commitlog.errors import LocalRuntimeError
 from commitlog.local.java import find_java
 
 if TYPE_CHECKING:
@@ -27,20 +28,23 @@ def local_spark(
     What ``more`` configures comes over what is configured here.
 
     Raises:
-        LocalRuntimeError: there is no Java that is new enough; Spark itself would not say so.
+        LocalRuntimeError: there is no Java that is new enough, or Spark does not start with it; Spark itself would not say why.
     """
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     find_java(settings.java_home)
     directory.mkdir(parents=True, exist_ok=True)
-    # Spark takes the Python of its workers from nowhere else. It is written for its processes and never read here.
+    # Spark takes its Java, and the Python of its workers, from nowhere else. They are written for its processes and never read
+    # here.
+    if settings.java_home is not None:
+        environ["JAVA_HOME"] = str(settings.java_home)
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={directory}"
     options: dict[str, bool | float | int | str | None] = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -49,8 +53,12 @@ def local_spark(
         "spark.ui.showConsoleProgress": "false",
         **more,
     }
-    with stderr_to(directory / "spark.log"):
-        session = SparkSession.builder.master("local[2]").appName(name).config(map=options).getOrCreate()
+    log_file = directory / "spark.log"
+    try:
+        with stderr_to(log_file):
+            session = SparkSession.builder.master("local[2]").appName(name).config(map=options).getOrCreate()
+    except PySparkRuntimeError as error:
+        raise LocalRuntimeError("Spark did not start:", log_file=log_file) from error
     try:
         yield session
     finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -103,6 +105,45 @@ def test_find_java_when_it_is_new_enough_then_gives_it(tmp_path: Path, shown: st
     java.write_text(f"#!/bin/sh\necho '{shown}' >&2\n")
     java.chmod(0o755)
     assert find_java(tmp_path) == java
+
+
+SHOWS_HOW_SPARK_IS_STARTED = """#!/bin/sh
+case "$*" in
+  -version) echo 'openjdk version "21.0.2" 2024-01-16' >&2 ;;
+  *org.apache.spark.launcher.Main*) exec "{java}" "$@" ;;
+  *) printf '%s\\n' "$@" >&2; exit 1 ;;
+esac
+"""
+STARTS_SPARK = """
+import sys
+from pathlib import Path
+
+from commitlog.config import Settings
+from commitlog.errors import LocalRuntimeError
+from commitlog.ops.local_spark import local_spark
+
+try:
+    with local_spark(Settings.load(environment={}, java_home=sys.argv[1]), Path(sys.argv[2])):
+        pass
+except LocalRuntimeError as error:
+    print(str(error).splitlines()[0])
+"""
+
+
+def test_local_spark_when_its_java_fails_then_says_so_and_that_java_was_given_no_part_of_a_path(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(SHOWS_HOW_SPARK_IS_STARTED.format(java=find_java()))
+    java.chmod(0o755)
+    home = tmp_path / "with a space"
+    # A process of its own: Spark starts no second Java in one that has a session.
+    line = [sys.executable, "-c", STARTS_SPARK, str(tmp_path), str(home)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=280)
+    assert done.stdout == "Spark did not start:\n", done.stderr
+    arguments = iter((home / "spark.log").read_text().splitlines())
+    assert "-cp" in arguments
+    next(arguments)
+    assert next(each for each in arguments if not each.startswith("-")) == "org.apache.spark.deploy.SparkSubmit"
 
 
 def test_find_java_when_there_is_none_then_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
