@@ -505,6 +505,16 @@ def test_upstream_then_tls_is_as_libpq_reads_it(
     assert told() == (ways if options else ["this host's TLS"])
 
 
+def test_upstream_when_python_is_as_strict_as_3_13_then_certificates_are_judged_as_libpq_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context = ssl.create_default_context()
+    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: context)
+    assert Upstream.of("postgresql://ann@a/lake?sslmode=verify-full&sslrootcert=system").ways == (context,)
+    assert context.verify_flags == ssl.VERIFY_X509_TRUSTED_FIRST
+
+
 @pytest.mark.parametrize(
     ("options", "shown"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 from interrupting import each_interrupted
 
 from commitlog.config import Settings
+from commitlog.log.certificates import distrusted
 from commitlog.log.connection import ready_producer, told_by
 from commitlog.log.reading import take
 from commitlog.machine import Machine
@@ -108,6 +110,16 @@ os._exit(0)
 def test_make_admin_when_the_process_was_forked_then_no_client_of_the_parent_is_ended() -> None:
     run = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=120)
     assert run.stdout.split() == ["0"]
+
+
+def test_distrusted_when_python_is_as_strict_as_3_13_then_certificates_are_judged_as_librdkafka_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context = ssl.create_default_context()
+    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: context)
+    assert distrusted("no port", None) is None
+    assert context.verify_flags == ssl.VERIFY_X509_TRUSTED_FIRST
 
 
 CONNECTS = "import sys; from commitlog import CommitLog; CommitLog.connect(home=sys.argv[1])"
