@@ -33,6 +33,8 @@ def local_spark(
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
+    from pyspark_commitlog import DefaultSource
+
     find_java(settings.java_home)
     directory.mkdir(parents=True, exist_ok=True)
     # Spark takes its Java, and the Python of its workers, from nowhere else. They are written for its processes and never read
@@ -60,6 +62,8 @@ def local_spark(
     except PySparkRuntimeError as error:
         raise LocalRuntimeError("Spark did not start:", log_file=log_file) from error
     try:
+        # Where the path of its Python has a space, Spark does not look for sources itself.
+        session.dataSource.register(DefaultSource)
         yield session
     finally:
         session.stop()

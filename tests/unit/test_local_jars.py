@@ -7,14 +7,17 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from pyspark.sql import SparkSession
 
 from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.jars import KAFKA_VERSION, Jar, ensure_jars, pinned_jars
 from commitlog.local.java import find_java
 from commitlog.ops.local_spark import local_spark
+from pyspark_commitlog import DefaultSource
 
 
 def published(repository: Path, artifact: str, content: bytes) -> Jar:
@@ -144,6 +147,17 @@ def test_local_spark_when_its_java_fails_then_says_so_and_that_java_was_given_no
     assert "-cp" in arguments
     next(arguments)
     assert next(each for each in arguments if not each.startswith("-")) == "org.apache.spark.deploy.SparkSubmit"
+
+
+def test_local_spark_when_it_runs_then_it_need_not_look_for_our_data_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = MagicMock()
+    for method in ("master", "appName", "config"):
+        getattr(builder, method).return_value = builder
+    monkeypatch.setattr(SparkSession, "builder", builder)
+    with local_spark(Settings.load(environment={}), tmp_path) as session:
+        session.dataSource.register.assert_called_once_with(DefaultSource)  # type: ignore[attr-defined]
 
 
 def test_find_java_when_there_is_none_then_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
