@@ -11,7 +11,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 LOOKED_AFTER = {
-    dis.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD", "RESUME") if name in dis.opmap
+    dis.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME") if name in dis.opmap
 }
 TRACED = ("/commitlog/", threading.__file__, "/concurrent/futures/")
 
@@ -23,22 +23,28 @@ class Signal(BaseException):
 def each_interrupted(act: Callable[[], object]) -> Iterator[str]:
     """Each place at which the call was ended, right after that; until it comes to its end."""
     for number in count(1):
+        # From 3.12 on, Python shows the steps of what it traces only from the second time on that this begins.
+        _traced(act, _Ending(0))
         ending = _Ending(number)
-        before = sys.gettrace()
-        sys.settrace(ending.traced)
-        try:
-            act()
-        except Signal:
-            pass
-        else:
+        _traced(act, ending)
+        if not ending.place:
             return
-        finally:
-            sys.settrace(before)
         yield ending.place
 
 
+def _traced(act: Callable[[], object], ending: _Ending) -> None:
+    before = sys.gettrace()
+    sys.settrace(ending.traced)
+    try:
+        act()
+    except Signal:
+        pass
+    finally:
+        sys.settrace(before)
+
+
 class _Ending:
-    """Traces a call, and ends it at the place of a number."""
+    """Traces a call, and ends it at the place of a number; 0 is no place."""
 
     def __init__(self, number: int) -> None:
         self._left = number
