@@ -45,7 +45,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         timeout=TIMEOUT_S,
         check=False,
     )
-    assert ended.returncode == 0, f"a JDK of version 17 or later is needed (openjdk-17-jdk-headless):\n{ended.stderr}"
+    assert ended.returncode == 0, f"a JDK of version 17 or later is needed (default-jdk-headless):\n{ended.stderr}"
     return [str(program), "-Xshare:auto", "-cp", f"{compiled}{os.pathsep}{path}", "LogReader"]
 
 
