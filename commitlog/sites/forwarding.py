@@ -71,12 +71,16 @@ class Source:
         digest: of other nodes, before the first outcome that is forwarded.
         definitions: of the tables at that place.
         next_tick: the tick after the last of its own snapshots that had something to forward.
+
+    Attributes:
+        told: what it was told when it joined, so far, by the nodes that made it: before which ticks. None of that is forwarded.
     """
 
     def __init__(
         self, node: Node, digest: Mapping[str, m.KnownNode], definitions: Iterable[TableDefinition], next_tick: int
     ) -> None:
         self.node = node
+        self.told: dict[str, int] = {}
         self._digest = dict(digest)
         self._next_tick = next_tick
         self._names = object()
@@ -136,6 +140,7 @@ class Source:
             return None
         self._digest[replicated.node] = Arrival(replicated, proposal.base_snapshot_id, is_known=False).contained()
         if proposal.writer_id == JOIN or proposal.changes == HAS_ALL:
+            self.told[replicated.node] = replicated.tick + 1
             return None  # It names not what it was made with; whoever told it tells others what that was.
         assert outcome.snapshot_id is not None
         pairs = enumerate(zip(proposal.changes, tables, strict=True))

@@ -47,6 +47,7 @@ class LinkProgress:
         left_out: changes of views, and of tables whose property ``replicated`` is false, which are not replicated.
         files: files that the target may name now.
         file_bytes: bytes in them.
+        lacks: nodes of which the source was told, when it joined, what the target does not have; this link brings none of it.
     """
 
     source: str
@@ -60,6 +61,19 @@ class LinkProgress:
     left_out: int = 0
     files: int = 0
     file_bytes: int = 0
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """Why it brings nothing of some nodes, and what to do about it; None while the target lacks nothing of them."""
+        if not self.lacks:
+            return None
+        made_by = ", ".join(self.lacks)
+        return (
+            f"site {self.target} does not have what site {self.source} was told of {made_by} when it joined, and a link from "
+            f"{self.source} does not bring that: let links from {made_by} bring it to {self.target}, or, while "
+            f"{self.target} is empty, begin with `commitlog replicate --join` from {self.source}"
+        )
 
 
 class Link:
@@ -130,6 +144,7 @@ class Link:
             if outcomes:
                 self.progress.seq, self.progress.decided_at_ms = outcomes[-1].seq, outcomes[-1].decided_at_ms
                 self.progress.snapshot_id = outcomes[-1].head_snapshot_id
+            self._look_for_what_it_lacks()
             told(self.progress)
         return self.progress
 
@@ -167,16 +182,29 @@ class Link:
             if made_by != self.progress.source and not has_asked and not self._is_known(forwarded):
                 # Another link may have brought it, the maker's own as a rule.
                 has_asked = True
-                for name, known in self._target.access.digest(wait=False).items():
-                    self._known[name] = max(self._known.get(name, 0), known.tick)
+                self._ask_what_is_known()
             if self._is_known(forwarded):
                 self.progress.own += 1
             else:
                 yield forwarded
 
+    def _ask_what_is_known(self) -> None:
+        for name, known in self._target.access.digest(wait=False).items():
+            self._known[name] = max(self._known.get(name, 0), known.tick)
+
     def _is_known(self, forwarded: Forwarded) -> bool:
         made_by, tick = forwarded.replicated.node, forwarded.replicated.tick
         return made_by == self._target_node.name or tick < self._known.get(made_by, 0)
+
+    def _look_for_what_it_lacks(self) -> None:
+        """Others may bring it meanwhile; once they have, the target does not lack it any more."""
+        told = self._forwarding.told
+        told.pop(self._target_node.name, None)
+        if told:
+            self._ask_what_is_known()
+        for name in [name for name, tick in told.items() if tick <= self._known.get(name, 0)]:
+            del told[name]
+        self.progress.lacks = tuple(sorted(told))
 
     def _has_file(self, size_bytes: int) -> None:
         self.progress.files += 1

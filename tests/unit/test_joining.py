@@ -29,7 +29,7 @@ from commitlog.errors import (
 from commitlog.sites import displaced, link
 from commitlog.sites.join import Join
 from commitlog.sites.joining import JOIN
-from commitlog.sites.link import Link
+from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
 
 KEYED = {"id": "int64", "v": "varchar", "w": "varchar"}
@@ -852,14 +852,39 @@ def test_site_when_it_is_linked_only_to_one_that_joined_then_has_to_join_that_on
     put(a, row(1, "a"))
     late, later = site("c", 3), site("d", 4)
     Join(a, late).run()
-    assert Link(late, later).run(follow=False).brought == 0
+    progress = Link(late, later).run(follow=False)
+    assert (progress.brought, progress.lacks) == (0, ("a",))
+    assert "site d does not have what site c was told of a when it joined" in str(progress.problem)
     put(late, row(2, "c"))
     with pytest.raises(LinkStoppedError, match="was made with all of node a before"):
         Link(late, later).run(follow=False)
     Join(late, later).run()
     put(late, row(3, "c"))
-    assert Link(late, later).run(follow=False).brought == 1
+    progress = Link(late, later).run(follow=False)
+    assert (progress.brought, progress.problem) == (1, None)
     assert rows(later) == rows(late) == [row(1, "a"), row(2, "c"), row(3, "c")]
+
+
+def test_link_when_it_passes_by_what_its_source_was_told_then_that_is_lacking_until_another_link_brings_it(
+    a: InMemoryCommitLog,
+) -> None:
+    put(a, row(1, "a"))
+    late, later = site("c", 3), site("d", 4)
+    Join(a, late).run()
+    lacking: list[tuple[str, ...]] = []
+
+    def told(progress: LinkProgress) -> None:
+        lacking.append(progress.lacks)
+        if len(lacking) == 1:
+            Link(a, later).run(follow=False)
+            put(late, row(2, "c"))
+        elif not progress.lacks:
+            raise StopIteration
+
+    with pytest.raises(StopIteration):
+        Link(late, later).run(told=told)
+    assert set(lacking[:-1]) == {("a",)}
+    assert Link(late, a).run(follow=False).lacks == ()
 
 
 def test_site_that_joins_when_the_one_that_tells_it_made_nothing_itself_then_others_take_what_it_makes() -> None:

@@ -179,9 +179,9 @@ def test_link_when_the_home_takes_no_word_of_it_then_brings_all_the_same(
             run.result()
 
 
-def told_ago(age_s: float, *, lag_s: float | None = 0.0) -> LinkHealth:
+def told_ago(age_s: float, *, lag_s: float | None = 0.0, lacks: tuple[str, ...] = ()) -> LinkHealth:
     """What a link to paris has told so long ago."""
-    progress = LinkProgress("tokyo", "paris", seq=9, snapshot_id=7)
+    progress = LinkProgress("tokyo", "paris", seq=9, snapshot_id=7, lacks=lacks)
     lag = None if lag_s is None else 0
     return LinkHealth("tokyo", progress, lag=lag, lag_s=lag_s, at_ms=int((time.time() - age_s) * 1000))
 
@@ -206,6 +206,9 @@ def test_status_when_a_link_has_told_nothing_for_two_minutes_then_not_well_unles
         assert leave_word(tmp_path / "services" / "people" / "links" / "tokyo.json", asdict(told_ago(age_s)))
         return "\n".join(log_health(paris).problems)
 
+    assert leave_word(tmp_path / "services" / "people" / "links" / "tokyo.json", asdict(told_ago(0, lacks=("rome",))))
+    [_, problem] = log_health(paris).problems
+    assert problem.startswith("link-tokyo: site paris does not have what site tokyo was told of rome when it joined")
     assert "link-tokyo" not in problems(61)
     assert "link-tokyo has not reported for 150 s: it is stuck, or no longer runs here" in problems(150)
     Notes(paris).leave("link-tokyo", "the other site is away")

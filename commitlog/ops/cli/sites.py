@@ -128,9 +128,14 @@ class _Teller:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._told_at_s = time.monotonic()
+        self._problem: str | None = None
 
     def now_and_then(self, progress: LinkProgress) -> None:
-        """Say it, unless it was said just before."""
+        """Say it, unless it was said just before; and at once what it cannot bring."""
+        if progress.problem != self._problem:
+            self._problem = progress.problem
+            if self._problem is not None:
+                click.echo(f"note: {self._problem}", err=True)
         if time.monotonic() - self._told_at_s >= TOLD_EVERY_S:
             self._told_at_s = time.monotonic()
             self.tell(progress)

@@ -154,9 +154,9 @@ class LinkHealth:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with a link that has told nothing for long; its process may end, or hang, without a word."""
+        """What it cannot bring, or that it has told nothing for long: its process may end, or hang, without a word."""
         if self.age_s < SILENT_S:
-            return None
+            return None if self.progress.problem is None else f"{self.service}: {self.progress.problem}"
         return f"{self.service} has not reported for {self.age_s:.0f} s: it is stuck, or no longer runs here"
 
     def __str__(self) -> str:
