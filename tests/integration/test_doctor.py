@@ -28,7 +28,16 @@ from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.genesis import init_log
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance import doctor, storage
-from commitlog.ops.maintenance.doctor import DURABILITY, ROOM, STORAGE, CheckResult, checks_of, examine, examine_on
+from commitlog.ops.maintenance.doctor import (
+    DURABILITY,
+    HANDLERS,
+    ROOM,
+    STORAGE,
+    CheckResult,
+    checks_of,
+    examine,
+    examine_on,
+)
 from commitlog.ops.maintenance.export import export_catalog
 from commitlog.ops.maintenance.log_side import read_log_side
 
@@ -61,7 +70,7 @@ def run(lake: LiveLake, *arguments: str) -> Result:
 
 
 def test_doctor_when_all_is_well_then_every_check_is_ok_through_all_that_a_lake_does(lake: LiveLake) -> None:
-    expected = [*ALWAYS, *WITH_STATE, DURABILITY, ROOM, *STORAGE]
+    expected = [*ALWAYS, *WITH_STATE, HANDLERS, DURABILITY, ROOM, *STORAGE]
     assert list(results(lake)) == checks_of() == expected
     assert checks_of(storage=False) == expected[: -len(STORAGE)]
     assert found(lake) == {}

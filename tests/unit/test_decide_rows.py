@@ -362,6 +362,9 @@ def test_handler_that_fails_then_conflict_with_its_text_and_one_that_is_not_inst
     log = handled(lambda committed, proposed: 1 / 0)
     log.commit(update(1, v="x"))
     assert "division by zero" in log.refused("CONFLICT", update(1, v="y"), base=2).conflicts[0].detail
+    to_default = alter("SET_PROPERTY", "k", key="on_conflict", value=None)
+    configured = {"kind": "CONFIGURE", "settings": {"on_conflict": "handler:merge"}}
+    log.commit(configured)
     log.handlers.clear()
     missing = "the row handler merge is not installed where the log is decided"
     assert log.refused("INVALID", update(1, v="y"), base=2).detail == missing
@@ -369,8 +372,9 @@ def test_handler_that_fails_then_conflict_with_its_text_and_one_that_is_not_inst
     asks = alter("SET_PROPERTY", "k", key="on_conflict", value="handler:merge")
     assert log.refused("INVALID", asks).detail == missing
     log.commit(keyed_table("k", on_conflict="handler:merge", if_not_exists=True))
-    log.commit({"kind": "CONFIGURE", "settings": {"on_conflict": "handler:merge"}})
-    log.commit(alter("SET_PROPERTY", "k", key="on_conflict", value=None))
+    assert log.refused("INVALID", configured).detail == missing
+    log.commit({"kind": "CONFIGURE", "settings": {"conflict_granularity": "ROW"}})
+    log.commit(to_default)
     assert log.refused("INVALID", update(1, v="y"), base=2).detail == missing
 
 

@@ -98,6 +98,7 @@ def _configure(plan: Plan, change: m.Configure, _: int) -> Planned:
         plan.node = changed_node(plan.node, of_node, plan.settings.name_length_max)
     if rest or not of_node:
         plan.settings = changed_settings(plan.settings, rest)
+        objects.check_handler(plan, plan.settings.on_conflict if "on_conflict" in rest else None)
     return m.Effect(), None
 
 

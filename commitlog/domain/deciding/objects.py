@@ -141,7 +141,7 @@ def create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     table_id = plan.ids.table()
     partition_id = plan.ids.partition() if change.partition_by else None
     definition = define(change, table_id=table_id, schema_id=schema.schema_id, partition_id=partition_id)
-    _check_handler(plan, change.properties.get("on_conflict"))
+    check_handler(plan, change.properties.get("on_conflict"))
     table = TableState(definition, schema, plan.state.head_snapshot_id + 1)
     plan.names.make(schema, table)
     parents = _resolve_references(plan, change, table)
@@ -150,7 +150,8 @@ def create_table(plan: Plan, change: m.CreateTable, index: int) -> Planned:
     return m.Effect(table_id), _new_name(plan, change, index, schema, change.table, parents)
 
 
-def _check_handler(plan: Plan, policy: str | None) -> None:
+def check_handler(plan: Plan, policy: str | None) -> None:
+    """See that the handler that an ``on_conflict`` names, if any, is installed where the log is decided."""
     if policy is not None and policy.startswith(HANDLER_PREFIX):
         name = policy.removeprefix(HANDLER_PREFIX)
         if not plan.rules.handlers.may_be_named(name):
@@ -251,7 +252,7 @@ def alter_table(plan: Plan, change: m.AlterTable, index: int) -> Planned:
         _check_kept_rows(table, definition, altered)
         for step in change.alterations:
             if step.key == "on_conflict":
-                _check_handler(plan, step.value)
+                check_handler(plan, step.value)
         plan.names.redefine(table, altered)
         if altered.partition_by != definition.partition_by:
             plan.bounds.count_bucket_values(altered.unknown_buckets(None) * len(table.live_files))

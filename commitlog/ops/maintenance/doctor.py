@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass, field
 from posixpath import basename
 
@@ -14,8 +14,10 @@ from commitlog.catalog.checks import ALWAYS, WITH_STATE, Finding, findings, show
 from commitlog.catalog.connecting import Connection, catalog_url, connect, told_plainly
 from commitlog.catalog.places import LiveFile, data_path, live_files, referenced_paths, scheduled_files
 from commitlog.client.files.lake import MARKER, check_owner
+from commitlog.client.tables.names import TableName
 from commitlog.config import Settings
-from commitlog.domain.model.definitions import counted
+from commitlog.domain.model.definitions import HANDLER_PREFIX, counted, quoted
+from commitlog.domain.state.index import SequencerState
 from commitlog.errors import (
     CatalogMismatchError,
     CatalogUnavailableError,
@@ -25,6 +27,7 @@ from commitlog.errors import (
 from commitlog.local.room import full_disks
 from commitlog.log.durability import weaknesses
 from commitlog.log.genesis import require_genesis
+from commitlog.log.row_handlers import InstalledHandlers
 from commitlog.ops.maintenance.log_side import checked_catalog
 from commitlog.ops.maintenance.storage import (
     StoredFile,
@@ -37,6 +40,7 @@ from commitlog.ops.maintenance.storage import (
     stored_file,
 )
 
+HANDLERS = "row handlers"
 DURABILITY = "durability"
 ROOM = "room"
 FULL = "make room: writes there fail, those of Kafka too if its data is there"
@@ -98,7 +102,7 @@ class _Storage:
 
 def checks_of(*, storage: bool = True) -> list[str]:
     """The names of the checks that are run, in their order."""
-    return [*ALWAYS, *WITH_STATE, DURABILITY, ROOM, *(STORAGE if storage else ())]
+    return [*ALWAYS, *WITH_STATE, HANDLERS, DURABILITY, ROOM, *(STORAGE if storage else ())]
 
 
 def examine(
@@ -156,12 +160,34 @@ def examine_on(
             yield CheckResult(name, not_checked="the catalog is no image of this log")
         else:
             yield CheckResult(name, tuple(findings(check, catalog)))
+    missing = () if log.state is None else tuple(missing_handlers(log.state, InstalledHandlers()))
+    yield CheckResult(HANDLERS, missing)
     yield CheckResult(
         DURABILITY, tuple(Finding(*each) for each in weaknesses(settings, require_genesis(settings).partitions))
     )
     yield _room(settings)
     if storage:
         yield from examine_storage(conn, log_id=log.log_id, log=settings.log, footers=footers)
+
+
+def missing_handlers(state: SequencerState, installed: Container[str]) -> Iterator[Finding]:
+    """The row handlers that are asked for and not installed here, which may not be where the log is decided."""
+    asked = {"the log's on_conflict": state.settings.on_conflict} | {
+        f"table {TableName(table.schema.name, table.name)}": table.definition.properties.get("on_conflict", "")
+        for table in state.tables.values()
+        if table.dropped_at is None
+    }
+    by_handler: dict[str, list[str]] = {}
+    for who, policy in asked.items():
+        name = policy.removeprefix(HANDLER_PREFIX)
+        if name != policy and name not in installed:
+            by_handler.setdefault(name, []).append(who)
+    for name, askers in sorted(by_handler.items()):
+        yield Finding(
+            f"the row handler {quoted(name)} is not installed on this machine: {shown(askers)}",
+            "install it wherever a sequencer of this log runs: without it, changes of rows that meet there are refused",
+            is_note=True,
+        )
 
 
 def _room(settings: Settings) -> CheckResult:
