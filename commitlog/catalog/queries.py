@@ -23,7 +23,6 @@ from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.reader import CatalogReader, of_one_moment
 from commitlog.domain.model import LogSettings, MappedColumn, Predicate
 from commitlog.domain.model.definitions import (
-    REPLICATED,
     Column,
     EndedColumn,
     PartitionKey,
@@ -595,13 +594,10 @@ def _table(row: Sequence[Any], snapshot_id: int) -> CatalogTable:
 
 
 def _as_written(row: Sequence[Any], snapshot_id: int) -> CatalogTable:
-    table_id, name, schema_id, schema_name, path, stored, left_since, columns, partitions = row
+    table_id, name, schema_id, schema_name, path, stored, earlier, columns, partitions = row
     if path is None:
         raise TypeError("no path")
     now = load_definition(stored)
-    properties = dict(now.properties)
-    if left_since is not None and left_since > snapshot_id:
-        del properties[REPLICATED]
     definition = TableDefinition(
         table_id=table_id,
         schema_id=schema_id,
@@ -614,9 +610,16 @@ def _as_written(row: Sequence[Any], snapshot_id: int) -> CatalogTable:
         partition_id=partitions[0][0] if partitions else None,
         partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
         comment=now.comment,
-        properties=properties,
+        properties=properties_at(snapshot_id, now.properties, earlier),
     )
     return CatalogTable(definition, schema_name, path)
+
+
+def properties_at(
+    snapshot_id: int, now: Mapping[str, str], earlier: Iterable[tuple[int, Mapping[str, str]]]
+) -> Mapping[str, str]:
+    """A table's properties at a snapshot; ``earlier`` as the catalog has them."""
+    return next((then for before, then in earlier if before > snapshot_id), now)
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:

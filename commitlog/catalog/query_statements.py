@@ -79,7 +79,7 @@ _TABLE_AT = """
     SELECT t.table_id, t.table_name, t.schema_id, s.schema_name,
         (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL) || s.path || t.path,
         (SELECT definition FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
-        (SELECT left_since FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
+        (SELECT earlier_properties FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
         (SELECT coalesce(json_agg(json_build_array(column_id, column_name, column_type, initial_default, default_value,
                 nulls_allowed, parent_column) ORDER BY column_order, column_id), '[]')
             FROM ducklake_column c WHERE c.table_id = t.table_id

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.outside_files import deletes_by_position, newest_outside_files
-from commitlog.catalog.queries import Catalog
+from commitlog.catalog.queries import Catalog, properties_at
 from commitlog.domain.model.definitions import quoted
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
@@ -33,6 +33,10 @@ _PARTITIONING = sql.SQL(
     "FROM (SELECT * FROM ducklake_partition_info WHERE " + _AMONG + ") i "
     "JOIN ducklake_partition_column c USING (partition_id, table_id) ORDER BY c.partition_key_index"
 )
+_PROPERTIES = sql.SQL(
+    "SELECT table_id, definition -> 'properties', earlier_properties FROM commitlog.table_definitions "
+    "WHERE table_id = ANY(%(among)s)"
+)
 _FILES = sql.SQL("SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _AMONG)
 _DELETED = sql.SQL(
     "SELECT table_id, sum(delete_count)::bigint FROM ducklake_delete_file WHERE " + _AMONG + " GROUP BY 1"
@@ -44,7 +48,9 @@ _TOUCHED = sql.SQL("""
     SELECT found[1]::bigint FROM ducklake_snapshot_changes, regexp_matches(changes_made, ':([0-9]{{1,18}})', 'g') found
     WHERE snapshot_id > {after} AND snapshot_id <= {upto}
     UNION SELECT table_id FROM ducklake_table
-    WHERE begin_snapshot > {after} AND begin_snapshot <= {upto} OR end_snapshot > {after} AND end_snapshot <= {upto}""")
+    WHERE begin_snapshot > {after} AND begin_snapshot <= {upto} OR end_snapshot > {after} AND end_snapshot <= {upto}
+    UNION SELECT table_id FROM commitlog.table_definitions, jsonb_array_elements(earlier_properties) earlier
+    WHERE (earlier ->> 0)::bigint > {after} AND (earlier ->> 0)::bigint <= {upto}""")
 
 
 class Named(NamedTuple):
@@ -99,6 +105,7 @@ class TableShape:
     columns: Mapping[int, ColumnShape]
     partition_by: Sequence[tuple[int, str]]
     comment: str | None
+    properties: Mapping[str, str]
     files: frozenset[int]
     rows: int
     newest_row: int | None = None
@@ -205,6 +212,11 @@ def _of_definition(before: TableShape, after: TableShape) -> Sequence[str]:
         found.append(f"partitioned by {', '.join(keys)}" if keys else "no longer partitioned")
     if before.comment != after.comment:
         found.append(_now("comment", after.comment))
+    found += [
+        _now(f"property {key}", after.properties.get(key))
+        for key in sorted(before.properties.keys() | after.properties.keys())
+        if before.properties.get(key) != after.properties.get(key)
+    ]
     return found
 
 
@@ -244,6 +256,7 @@ def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]
     for table, column, transform in conn.execute(_PARTITIONING, here):
         partitioning.setdefault(table, []).append((column, transform))
     table_comments: dict[int, str] = dict(conn.execute(_COMMENTS, here).fetchall())
+    properties = {table: properties_at(at, now, earlier) for table, now, earlier in conn.execute(_PROPERTIES, here)}
     files: dict[int, list[tuple[int, int]]] = {}
     for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))
@@ -260,6 +273,7 @@ def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]
             columns.get(table, {}),
             partitioning.get(table, []),
             table_comments.get(table),
+            properties.get(table, {}),
             frozenset(file for file, _ in own),
             rows if beside is None else rows + beside.rows,
             None if beside is None else beside.newest,

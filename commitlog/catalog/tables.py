@@ -211,10 +211,10 @@ table_definitions = Table(
     OWN,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
     Column("definition", JSONB, nullable=False),
-    Column("left_since", BigInteger),
+    Column("earlier_properties", JSONB, nullable=False),
 )
-"""What DuckLake has no place for: keys, properties, the next column id, as of the last snapshot. ``left_since``: which one had
-links between sites leave the table where it is; NULL where none did, or the one that made it."""
+"""What DuckLake has no place for: keys, properties, the next column id, as of the last snapshot. ``earlier_properties``: pairs
+of a snapshot that changed properties, and which the table had before, the oldest first."""
 
 flushed_rows = Table(
     "flushed_rows",

@@ -50,6 +50,30 @@ def test_diff_when_objects_came_went_and_changed_then_each_with_its_counts(
         log.diff(0, 10**6)
 
 
+def test_diff_when_properties_of_a_table_changed_then_each_is_told_and_old_snapshots_have_the_earlier_ones(
+    log: CommitLog, table: str
+) -> None:
+    create(log, table)
+    start = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.alter(table).set_property("conflict_granularity", "FILE").set_property("replicated", "false")
+    coarse = log.head_snapshot_id()
+    with log.transaction() as tx:
+        tx.alter(table).set_property("conflict_granularity", None)
+    [changed] = log.diff(start, coarse)
+    assert changed.what == (
+        'has the property conflict_granularity "FILE"',
+        'has the property replicated "false"',
+    )
+    [changed] = log.diff(coarse)
+    assert changed.what == ("has no property conflict_granularity any more",)
+    with log.transaction() as tx:
+        tx.drop_table(table)
+    at = {snapshot: log.access.table_at("main", table.removeprefix("main."), snapshot) for snapshot in (start, coarse)}
+    found = [each.definition.properties.get("conflict_granularity") for each in at.values() if each is not None]
+    assert found == [None, "FILE"]
+
+
 def test_diff_when_a_table_got_comments_defaults_and_partitions_then_each_is_told_and_when_it_lost_them_too(
     log: CommitLog, table: str
 ) -> None:

@@ -239,8 +239,8 @@ class ObjectProjection:
             self._end("partition_info", "table_id", table_id)
             self._add_partitioning(after)
             self._cover_buckets(after)
-        if before.is_replicated and not after.is_replicated:
-            self.tracker.table(table_id).left_since = self.snapshot_id
+        if before.properties != after.properties:
+            self.tracker.table(table_id).earlier_properties.append((self.snapshot_id, before.properties))
         commented = self._write_comments(before, after)
         if ended or added or repartitioned:
             self._new_version(after)

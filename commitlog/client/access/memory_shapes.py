@@ -81,6 +81,7 @@ def table_shape(contents: _RowsByAge, named: Named, snapshot_id: int) -> TableSh
         },
         [(key.column_id, key.transform) for key in table.definition.partition_by],
         table.definition.comment,
+        table.definition.properties,
         frozenset(each.data_file_id for each in files),
         in_files + contents.row_count_at(table.definition.table_id, snapshot_id),
         contents.newest_row_at(table.definition.table_id, snapshot_id),

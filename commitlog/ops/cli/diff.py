@@ -47,8 +47,8 @@ def diff_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Show what changed between snapshots A and B (default: the newest): tables, columns, and how many files and
-    rows.
+    """Show what changed between snapshots A and B (default: the newest): tables, their columns and properties, and
+    how many files and rows.
 
     A snapshot is given by its id, or by a time at which it was the newest: 2026-03-02T04:05 (UTC unless it has an
     offset), 12h, 7d, yesterday.
@@ -75,7 +75,7 @@ def _print_differences(found: list[ObjectDifference]) -> None:
     if found:
         print_table(["what", "name", "change", "files", "rows"], [_row(each) for each in found])
     else:
-        click.echo("nothing has changed (settings are not compared)")
+        click.echo("nothing has changed (the log's own settings are not compared)")
 
 
 def _rows(log: CommitLog, found: Iterable[ObjectDifference], first: int, upto: int) -> Iterator[tuple[str, pa.Table]]:
