@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from commitlog.client.ids import new_proposal_id
 from commitlog.domain.model import MalformedProposal, Proposal
 from commitlog.domain.model.ids import format_id
-from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.json_lines import is_blank, parse_proposal
 from commitlog.domain.model.malformed import too_large
 from commitlog.domain.model.values import BIGINT_MIN
 from commitlog.errors import InvalidRequestError, MalformedRecordError, ProposalTooLargeError
@@ -59,7 +59,7 @@ class ProposalLines:
 
     def _read(self) -> Iterator[Proposal]:
         for number, line in enumerate(self._lines, 1):
-            if not line.strip():
+            if is_blank(line):
                 continue
             missing = {"proposal_id": format_id(new_proposal_id()), "base_snapshot_id": _UNBASED}
             proposal = parse_proposal(line, missing)

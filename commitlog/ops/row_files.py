@@ -19,6 +19,7 @@ from pyarrow import csv, json
 
 from commitlog.client.writing.file_schema import file_schema
 from commitlog.domain.model.definitions import Column, TableDefinition
+from commitlog.domain.model.json_lines import is_blank
 from commitlog.domain.model.types import fold
 from commitlog.errors import DataFileError, InvalidRequestError
 
@@ -219,7 +220,7 @@ class RowFiles:
             return
         with pa.input_stream(path) as stream:
             for line in BufferedReader(stream):
-                if line.strip():
+                if not is_blank(line):
                     yield from _flat(_WHOLE_EXACTLY.decode(line.decode("utf-8-sig")).get(name))
 
     def reader(self) -> pa.RecordBatchReader:

@@ -60,6 +60,11 @@ def test_replay_when_a_file_begins_with_a_byte_order_mark_then_its_first_line_is
     assert [each["snapshot_id"] for each in found] == [1, 2]
 
 
+def test_replay_when_a_line_is_a_byte_order_mark_alone_then_it_is_skipped_as_a_blank_one() -> None:
+    found = outcomes("-", given=b"\xef\xbb\xbf\n" + line(1, create()) + b"\xef\xbb\xbf")
+    assert [(each["source"]["offset"], each["verdict"]) for each in found] == [(1, "COMMITTED")]
+
+
 def test_replay_when_the_last_line_has_no_newline_then_is_decided() -> None:
     assert [each["snapshot_id"] for each in outcomes("-", given=line(1, create()).rstrip())] == [1]
 

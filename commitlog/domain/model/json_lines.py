@@ -18,6 +18,13 @@ _BYTE_ORDER_MARK = "\ufeff"
 """With which some editors begin a file."""
 
 
+def is_blank(line: bytes | str) -> bool:
+    """Whether a line of a file says nothing; with a byte order mark, too."""
+    if isinstance(line, bytes):
+        return not line.removeprefix(_BYTE_ORDER_MARK.encode()).strip()
+    return not line.removeprefix(_BYTE_ORDER_MARK).strip()
+
+
 def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) -> Proposal | MalformedProposal:
     """Read one line of a proposals file; what is none comes back as a MalformedProposal, with its ids if they can be read.
 

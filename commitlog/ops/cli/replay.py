@@ -23,7 +23,7 @@ from commitlog.domain.deciding.rules import HandlersByName, OtherRules, Rules
 from commitlog.domain.model.defining import check_policy
 from commitlog.domain.model.definitions import HANDLER_PREFIX
 from commitlog.domain.model.ids import id_time_ms
-from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.json_lines import is_blank, parse_proposal
 from commitlog.domain.model.malformed import too_large
 from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.domain.state.index import new_state
@@ -40,7 +40,7 @@ def outcomes_of(lines: Iterator[bytes], rules: Rules | None = None) -> Iterator[
     """Decide the lines one after another on an empty log of one partition; the offset of each is its line's number."""
     log = _LogOfLines(Rules(HandlersByName(InstalledHandlers())) if rules is None else rules)
     for offset, line in enumerate(lines):
-        if line.strip():
+        if not is_blank(line):
             yield log.decide(line, offset)
 
 
