@@ -97,12 +97,20 @@ def _made(settings: Settings, kind: str, options: Mapping[str, object]) -> Any:
 
     Raises:
         ConfigurationError: librdkafka does not take an option.
+        LogUnavailableError: the machine has no room for its threads.
     """
     try:
         return getattr(settings.machine.kafka or _Library, kind)(options)
     except KafkaException as error:
         if error.args[0].code() != KafkaError._INVALID_ARG:
-            raise
+            # By which code is told varies, NO_ERROR among them.
+            raise LogUnavailableError(
+                settings.bootstrap_servers,
+                detail=error.args[0].str(),
+                met="cannot be asked: this machine gives this process no client of Kafka",
+                advice="Raise its limits of threads (`ulimit -u`, TasksMax of a unit, pids of a container) or of open files, "
+                "or end what uses them up",
+            ) from None
         raise ConfigurationError(
             f"{error.args[0].str()}: check the options of kafka (`commitlog config show` says where each is from)"
         ) from None

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from interrupting import each_interrupted
 
 from commitlog.config import Settings
+from commitlog.errors import LogUnavailableError
 from commitlog.log.certificates import distrusted
-from commitlog.log.connection import ready_producer, told_by
+from commitlog.log.connection import make_producer, ready_producer, told_by
 from commitlog.log.reading import take
 from commitlog.machine import Machine
 
@@ -70,6 +72,20 @@ def test_ready_producer_then_its_first_record_waits_for_no_number(tmp_path: Path
     )
     producer: Any = ready_producer(settings, "main.proposals", linger_ms=0)
     assert producer.has_number
+
+
+@pytest.mark.parametrize("code", [0, -194])
+def test_make_producer_when_no_thread_can_be_made_then_says_so_and_not_that_kafka_refuses(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_room(_: object) -> None:
+        raise KafkaException(KafkaError(code, "Failed to create producer: Failed to create thread"))
+
+    machine = FakeMachine()
+    monkeypatch.setattr(machine, "Producer", without_room, raising=False)
+    settings = dataclasses.replace(Settings.load(environment={}, home=tmp_path), machine=machine)
+    with pytest.raises(LogUnavailableError, match=r"no client of Kafka: Failed to create .* thread\. Raise its limits"):
+        make_producer(settings)
 
 
 def test_told_by_when_a_signal_ends_it_anywhere_then_the_client_can_still_tell() -> None:
