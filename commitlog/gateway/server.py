@@ -82,6 +82,7 @@ class Upstream:
 
     async def _connect(self, host: str, port: int, startup: wire.Startup) -> tuple[StreamReader, StreamWriter, bytes]:
         *firsts, last = (None,) if host.startswith("/") else self.ways
+        refused = ""
         for tls in firsts:
             with suppress(*_NO_TLS):
                 reader, writer = await self._reach(host, port, tls, startup)
@@ -90,11 +91,15 @@ class Upstream:
                 told = await _answer(reader, writer)
                 if told[:1] != wire.ERROR:
                     return reader, writer, told
+                refused = wire.error_said(told)
                 writer.close()
         reader, writer = await self._reach(host, port, last, startup)
         # A certificate is refused after the handshake, and in no words of PostgreSQL's.
         is_shown = self.certificate is not None and is_by_tls(writer) and startup.code != wire.CANCEL_REQUEST
-        return reader, writer, await _answer(reader, writer) if is_shown else b""
+        told = await _answer(reader, writer) if is_shown or refused else b""
+        if refused and told[:1] == wire.ERROR:
+            told = wire.error("FATAL", f"{refused}; asked in another way: {wire.error_said(told)}", "28000")
+        return reader, writer, told
 
     async def _reach(
         self, host: str, port: int, tls: ssl.SSLContext | None, startup: wire.Startup

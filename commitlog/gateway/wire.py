@@ -119,6 +119,12 @@ def error(severity: str, message: str, code: str) -> bytes:
     return frame(b"E", _fields(severity, message, code))
 
 
+def error_said(message: bytes) -> str:
+    """What an error, or the first of several, says in words."""
+    fields = message[5 : 1 + int.from_bytes(message[1:5], "big")].split(b"\x00")
+    return next((each[1:].decode(errors="replace") for each in fields if each[:1] == b"M"), "no words")
+
+
 def _fields(severity: str, message: str, code: str) -> bytes:
     told = {"S": severity, "V": severity, "C": code, "M": message}
     return b"".join(f"{name}{value}".encode() + b"\x00" for name, value in told.items()) + b"\x00"

@@ -624,6 +624,31 @@ def test_upstream_when_postgres_ends_the_connection_without_a_word_then_it_is_no
     assert asked == [_startup().raw]
 
 
+def test_upstream_when_postgres_refuses_each_way_then_the_client_is_told_both_refusals() -> None:
+    async def connecting() -> bytes:
+        refusals = iter(("no encryption", "a certificate is needed"))
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            said = await reader.readexactly(8)
+            if said[4:] == wire.SSL_REQUEST.to_bytes(4, "big"):
+                writer.write(wire.NO_TLS)
+            writer.write(wire.error("FATAL", next(refusals), "28000"))
+            writer.close()
+
+        server = await asyncio.start_server(take, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            connected = await Upstream.of(f"postgresql://ann@127.0.0.1:{port}/lake?sslmode=allow").connect(_startup())
+            assert connected is not None
+            connected[1].close()
+            return connected[2]
+        finally:
+            server.close()
+
+    said = wire.error_said(asyncio.run(connecting()))
+    assert said == "no encryption; asked in another way: a certificate is needed"
+
+
 def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_files_are_watched(
     tmp_path: Path,
 ) -> None:
