@@ -396,7 +396,7 @@ def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
         projector.send_signal(signal.SIGSTOP)
         run_json(settings, "submit", "-", given=line(create("t")))
         stuck = seen(settings, "readers have not seen decided outcomes")
-        assert str(stuck.problems[0]).endswith("slow or stuck; see its log")
+        assert str(stuck.problems[0]).endswith(f"`kill -CONT {projector.pid}` lets it go on")
         assert (stuck.projector_alive, stuck.lag) == (True, 1)
         hasty = dataclasses.replace(settings, catalog_timeout_ms=100)
         export = ["catalog", "export", "--to", str(tmp_path / "out")]

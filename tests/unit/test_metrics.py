@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import socket
 import struct
@@ -33,6 +34,7 @@ from commitlog.config import Settings
 from commitlog.domain.model import Outcome, Verdict
 from commitlog.errors import ConfigurationError, LogUnavailableError, OutcomeUnknownError
 from commitlog.gateway.committing import Answer
+from commitlog.local import processes
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
@@ -423,7 +425,16 @@ def test_status_when_a_service_that_only_tells_of_itself_is_not_ready_or_stuck_t
     checkpointer = WatchedOne("it cannot write", service="checkpointer")
     with endpoint(settings, checkpointer), listening("127.0.0.1", 0) as silent:
         with noted(settings, measures_note("gateway"), "127.0.0.1", silent):
-            assert told() == ["checkpointer: it cannot write", "gateway: no answer within 0 s"]
+            assert told() == [
+                "checkpointer: it cannot write",
+                "gateway: no answer within 0 s; if it is stuck, end its process "
+                f"(`kill -9 {os.getpid()}`), which what runs it starts again",
+            ]
+            with monkeypatch.context() as stopped:
+                stopped.setattr(processes, "is_stopped", lambda pid: pid == os.getpid())
+                assert told()[1:] == [
+                    f"gateway: a signal has stopped its process: `kill -CONT {os.getpid()}` lets it go on"
+                ]
         Notes(settings).leave("checkpointer", "the disk is full")
         assert told() == ["checkpointer: the disk is full"]
         Notes(settings).clear("checkpointer")
@@ -438,9 +449,8 @@ def test_status_when_a_service_is_there_and_does_not_answer_then_it_does_not_say
     with listening("127.0.0.1", 0) as silent, noted(settings, measures_note("serve"), "127.0.0.1", silent):
         assert "`commitlog serve` restarts it" in health._who_starts(settings, "sequencer")
         with noted(settings, measures_note("sequencer"), "127.0.0.1", silent):
-            assert health._who_starts(settings, "sequencer") == (
-                "one runs on this machine and is not ready (no answer within 0 s); if it is stuck, end its process"
-            )
+            told = health._who_starts(settings, "sequencer")
+            assert told.startswith("one runs on this machine and is not ready: no answer within 0 s; if it is stuck")
 
 
 def test_whole_when_its_relay_is_not_ready_then_it_is_still(settings: Settings) -> None:

@@ -27,7 +27,7 @@ from commitlog.log.heartbeats import HeartbeatListener
 from commitlog.log.topic_settings import missing_topics, wanted_topics, wrong_settings
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.links import LinkHealth, link_healths
-from commitlog.ops.service.listening import measures_note, running_at, unready
+from commitlog.ops.service.listening import measures_note, running, running_at, unready
 from commitlog.ops.service.notes import Notes
 from commitlog.relay.progress import outcomes_backlog, proposals_backlog
 
@@ -154,7 +154,8 @@ def log_health(settings: Settings) -> LogHealth:
         unserved = (f"no sequencer is active: {_who_starts(settings, 'sequencer')}",)
     elif stands_still:
         since = f"for more than {UNDECIDED_S_MAX:.0f} s"
-        unserved = (f"proposals have waited {since} although a sequencer is active: it is slow or stuck; see its log",)
+        stuck = _unready_here(settings, "sequencer") or "it is slow or stuck; see its log"
+        unserved = (f"proposals have waited {since} although a sequencer is active: {stuck}",)
     return LogHealth(
         settings.log,
         sequencer_alive=heartbeat is not None,
@@ -226,8 +227,9 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
     if not alive:
         problems.append(f"no projector is connected to the catalog: {_who_starts(settings, 'projector')}")
     if lag_s > LAG_S_MAX:
+        stuck = _unready_here(settings, "projector") or "it is slow or stuck; see its log"
         problems.append(
-            f"readers have not seen decided outcomes for {lag_s:.0f} s: the projector is slow or stuck; see its log"
+            f"readers have not seen decided outcomes for {lag_s:.0f} s, as the projector is behind: {stuck}"
         )
     return _Reading(alive, standbys, 0 if applied is None else applied.seq, lag_s, last, tuple(problems))
 
@@ -235,9 +237,14 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
 def _unready(settings: Settings, *, but: Set[str]) -> Iterator[str]:
     """What is wrong with the services of this machine that only tell it themselves, as their `/readyz` does."""
     for service in _TOLD_BY_THEMSELVES:
-        address = None if service in but else running_at(settings, measures_note(service))
-        if address is not None and (problem := unready(address)) is not None:
+        if service not in but and (problem := _unready_here(settings, service)) is not None:
             yield f"{service}: {problem}"
+
+
+def _unready_here(settings: Settings, service: str) -> str | None:
+    """Why a service of this machine is not ready; None where it is, or none runs here."""
+    found = running(settings, measures_note(service))
+    return None if found is None else unready(found)
 
 
 def _who_starts(settings: Settings, service: str) -> str:
@@ -251,9 +258,8 @@ def _who_starts(settings: Settings, service: str) -> str:
     for name in ("commitlog up", service):
         if isinstance(pid := run.get(name), int) and is_stopped(pid):
             return f"a signal has stopped the process of {name}: `kill -CONT {pid}` lets it go on"
-    address = running_at(settings, measures_note(service))
-    if address is not None and (problem := unready(address)) is not None:
-        return f"one runs on this machine and is not ready ({problem}); if it is stuck, end its process"
+    if (problem := _unready_here(settings, service)) is not None:
+        return f"one runs on this machine and is not ready: {problem}"
     if service in run:
         return f"`commitlog up` restarts it; {settings.home / 'logs' / f'{service}.log'} says why it ended"
     if running_at(settings, measures_note("serve")) is not None:

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from commitlog.config import Settings
@@ -76,31 +77,49 @@ def noted(settings: Settings, service: str, host: str, taken: socket.socket) -> 
         take_back(path)
 
 
+class Running(NamedTuple):
+    """A service of this machine: where it listens, and which process it is."""
+
+    address: str
+    pid: int
+
+
 def running_at(settings: Settings, service: str) -> str | None:
     """The address of a service that listens on this machine, the youngest of several; None when none does."""
+    found = running(settings, service)
+    return None if found is None else found.address
+
+
+def running(settings: Settings, service: str) -> Running | None:
+    """A service that listens on this machine, the youngest of several; None when none does."""
     from commitlog.local.processes import is_listening
 
     for path in sorted(folder_of(settings).glob(f"{service}.*.port"), key=_written_at, reverse=True):
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
-            host, port = note["host"], note["port"]
+            host, port, pid = note["host"], note["port"], note["pid"]
         except (OSError, ValueError, TypeError, KeyError):
             continue
         if isinstance(host, str) and isinstance(port, int) and is_listening(port, host := _from_here(host)):
-            return address_of(host, port)
+            return Running(address_of(host, port), int(pid))
     return None
 
 
-def unready(address: str) -> str | None:
-    """Why the service that tells its measures at an address is not ready, by its own words; None when it is."""
-    where = urlsplit(address)
+def unready(service: Running) -> str | None:
+    """Why a service that tells its measures is not ready, by its own words where it has any; None when it is."""
+    from commitlog.local.processes import is_stopped
+
+    if is_stopped(service.pid):
+        return f"a signal has stopped its process: `kill -CONT {service.pid}` lets it go on"
+    where = urlsplit(service.address)
     with closing(HTTPConnection(str(where.hostname), where.port, timeout=ANSWER_TIMEOUT_S)) as asked:
         try:
             asked.request("GET", "/readyz")
             answer = asked.getresponse()
             said = answer.read().decode(errors="replace").strip()
         except (OSError, HTTPException):
-            return f"no answer within {ANSWER_TIMEOUT_S:.0f} s"
+            stuck = f"if it is stuck, end its process (`kill -9 {service.pid}`), which what runs it starts again"
+            return f"no answer within {ANSWER_TIMEOUT_S:.0f} s; {stuck}"
     return None if answer.status == HTTPStatus.OK else said
 
 

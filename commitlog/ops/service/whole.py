@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
-from commitlog.ops.service.listening import measures_note, running_at, unready
+from commitlog.ops.service.listening import measures_note, running, unready
 from commitlog.ops.service.supervisor import LINK, RELAY, Supervised, Supervisor
 
 if TYPE_CHECKING:
@@ -44,5 +44,5 @@ class WatchedWhole:
     def _problem_of(self, service: Supervised) -> str | None:
         if service.pid is None:
             return "not running; it is being restarted"
-        address = running_at(self._settings, measures_note(service.name))
-        return "it has not started yet" if address is None else unready(address)
+        found = running(self._settings, measures_note(service.name))
+        return "it has not started yet" if found is None else unready(found)
