@@ -139,10 +139,16 @@ def test_clean_when_somebodys_own_file_was_refused_then_it_goes_only_when_asked_
     refused(lake, mine)
     lake.age(mine)
     assert removable(lake) == {}
-    looked: list[str] = []
-    with Cleaning(lake.settings, older_than_ms=0, say=looked.append) as cleaning:
+    looked: dict[str, tuple[int, int]] = {}
+
+    def on_progress(doing: str, done: int, total: int) -> None:
+        looked[doing] = (done, total)
+
+    with Cleaning(lake.settings, older_than_ms=0, on_progress=on_progress) as cleaning:
         assert cleaning.kept() == {"not made by commitlog's writers": 1}
-    assert looked == ["listing the files, and those of the catalog", "reading the log"]
+    assert looked.keys() <= {"replaying the log", "looking for files in the log"}
+    assert all(0 <= done <= total for done, total in looked.values())
+    assert looked
     remove_all(lake)
     assert mine.exists()
     assert removable(lake, WEEK_MS, include_foreign=True) == {}, "the refusal is young"

@@ -7,8 +7,9 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 import pytest
@@ -18,6 +19,7 @@ from commitlog import errors
 from commitlog.catalog.checks import Finding
 from commitlog.local.processes import free_port
 from commitlog.ops.cli import cli, exit_code, main
+from commitlog.ops.maintenance.clean import Removable
 from commitlog.ops.maintenance.doctor import CheckResult
 from commitlog.ops.service.json_logs import JsonFormatter
 from commitlog.ops.service.supervisor import SEQUENCER, SERVICES
@@ -75,6 +77,40 @@ def test_command_when_an_error_tells_what_others_have_written_then_no_terminal_o
     with pytest.raises(SystemExit, match="1"):
         main()
     assert capsys.readouterr().err == "error: no \\x1b[2J\\u202e\nin \N{BLACK SQUARE}\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_clean_when_it_is_interrupted_then_tells_what_is_gone_by_then(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [Removable(f"/lake/{number}.parquet", 10, "in no snapshot") for number in range(3)]
+
+    class Interrupted:
+        root = "/lake/"
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def removable(self) -> list[Removable]:
+            return files
+
+        def kept(self) -> dict[str, int]:
+            return {}
+
+        def remove(self, chosen: list[Removable]) -> Iterator[Removable]:
+            yield from chosen[:2]
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("commitlog.ops.maintenance.clean.Cleaning", Interrupted)
+    done = CliRunner().invoke(cli, ["clean", "--yes", *options])
+    assert done.exit_code == 1
+    told = done.stdout.splitlines()
+    if options:
+        assert [json.loads(line)["path"] for line in told] == ["/lake/0.parquet", "/lake/1.parquet"]
+    else:
+        assert told[-1] == "2 removed"
 
 
 def test_doctor_when_a_file_has_a_name_that_would_steer_a_terminal_then_it_is_written_out(

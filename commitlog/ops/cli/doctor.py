@@ -19,7 +19,6 @@ from commitlog.ops.cli.options import (
     print_table,
     settings_options,
     shown_progress,
-    shown_steps,
 )
 
 if TYPE_CHECKING:
@@ -117,9 +116,9 @@ def clean_command(
     if as_json and not (dry_run or yes):
         raise click.UsageError("with --json nobody can be asked for confirmation: add --dry-run or --yes")
     with told_plainly(settings.database_url), ExitStack() as held:
-        with shown_steps() as say:
+        with shown_progress("looking", hidden=as_json) as show:
             cleaning = held.enter_context(
-                Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign, say=say)
+                Cleaning(settings, older_than_ms=older_than, include_foreign=include_foreign, on_progress=show)
             )
         found = cleaning.removable()
         if not as_json:
@@ -139,16 +138,21 @@ def clean_command(
         ):
             if files and not dry_run and (yes or click.confirm(question)):
                 chosen += files
-        removed = []
-        with shown_progress("removing", hidden=as_json or not chosen) as show:
-            for each in cleaning.remove(chosen) if chosen else ():
-                removed.append(each)
-                show("removing files", len(removed), len(chosen))
-        if as_json:
-            for each in found if dry_run else removed:
-                print_json({**each.as_dict(), "removed": not dry_run})
-        elif not dry_run:
-            click.echo(f"{len(removed)} removed")
+        if dry_run:
+            for each in found if as_json else ():
+                print_json({**each.as_dict(), "removed": False})
+            return
+        removed = 0
+        try:
+            with shown_progress("removing", hidden=as_json or not chosen) as show:
+                for removed, each in enumerate(cleaning.remove(chosen) if chosen else (), start=1):
+                    show("removing files", removed, len(chosen))
+                    if as_json:
+                        print_json({**each.as_dict(), "removed": True})
+        finally:
+            # Also of a run that is interrupted: the next one goes on.
+            if not as_json:
+                click.echo(f"{removed} removed")
 
 
 def _state(result: CheckResult) -> str:

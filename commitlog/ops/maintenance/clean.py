@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from posixpath import basename, normpath
 from typing import Self
 from uuid import UUID
@@ -104,7 +105,7 @@ class Cleaning:
         settings: the log, its catalog.
         older_than_ms: how old a file, its last refusal or its expiry must be, in milliseconds.
         include_foreign: also files that the log has named and none of our writers made.
-        say: told what is being looked at.
+        on_progress: told what is looked at, how much of it, and how much there is.
 
     Raises:
         ConfigurationError: the data path is another log's, or nobody has marked it as this one's.
@@ -119,7 +120,7 @@ class Cleaning:
         *,
         older_than_ms: int,
         include_foreign: bool = False,
-        say: Callable[[str], None] = lambda step: None,
+        on_progress: Callable[[str, int, int], None] = lambda doing, done, total: None,
     ) -> None:
         self._settings = settings
         self._genesis = require_genesis(settings)
@@ -129,8 +130,8 @@ class Cleaning:
         try:
             # No file is older than 1970, and no time of PostgreSQL's as old as an age can be.
             self._limit_ms = max(0, self._now_ms() - older_than_ms)
-            say("listing the files, and those of the catalog")
-            self._lake = SeenLake.look(settings, self._genesis.log_id, self._conn)
+            replayed = partial(on_progress, "replaying the log")
+            self._lake = SeenLake.look(settings, self._genesis.log_id, self._conn, on_progress=replayed)
             self._next_offsets = dict(self._lake.next_offsets)
             self._old = self._lake.orphans(self._limit_ms)
             self._candidates = {
@@ -142,10 +143,9 @@ class Cleaning:
             self._by_name: dict[str, list[str]] = {}
             for place in self._mentions:
                 self._by_name.setdefault(basename(place), []).append(place)
-            say("reading the log")
             after = self._start()
             self._reader = ResultsReader(settings, after=self._after_trimmed() if after is None else after)
-            self._read_log()
+            self._read_log(on_progress)
         except BaseException:
             self.close()
             raise
@@ -247,11 +247,13 @@ class Cleaning:
                 self._note(record.value)
         return position_of(noted)
 
-    def _read_log(self) -> None:
+    def _read_log(self, on_progress: Callable[[str, int, int], None] = lambda doing, done, total: None) -> None:
         """Read the log on to its end, and the proposals that wait there."""
         assert self._reader is not None
         for _ in range(_READS_MAX):
-            for records in self._reader.read_to_end():
+            start, end = self._reader.next_offset, self._reader.end()
+            for records in self._reader.read_to(end):
+                on_progress("looking for files in the log", min(self._reader.next_offset, end) - start, end - start)
                 for record in records:
                     if isinstance(record.value, m.Outcome):
                         self._note(record.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from posixpath import basename, dirname
@@ -55,8 +55,10 @@ class SeenLake:
     is_whole: bool = True
 
     @classmethod
-    def look(cls, settings: Settings, log_id: bytes, conn: Connection) -> Self:
-        """Look at both.
+    def look(
+        cls, settings: Settings, log_id: bytes, conn: Connection, *, on_progress: Callable[[int, int], None]
+    ) -> Self:
+        """Look at both; ``on_progress`` is that of `checked_catalog`.
 
         Raises:
             ConfigurationError: the data path is another log's, or nobody has marked it as this one's.
@@ -65,7 +67,7 @@ class SeenLake:
         """
         with conn.transaction():
             conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            catalog = _checked(settings, conn)
+            catalog = _checked(settings, conn, on_progress)
             data_path = places.data_path(conn)
             check_marked(data_path, log_id, settings.log)
             folders: dict[tuple[str, str], list[str]] = {}
@@ -168,9 +170,9 @@ def connected(settings: Settings) -> Connection:
     return conn
 
 
-def _checked(settings: Settings, conn: Connection) -> CheckedCatalog:
+def _checked(settings: Settings, conn: Connection, on_progress: Callable[[int, int], None]) -> CheckedCatalog:
     """The catalog, which is an image of the log."""
-    catalog = checked_catalog(conn, settings)
+    catalog = checked_catalog(conn, settings, on_progress)
     if catalog is None:
         raise CatalogMismatchError("there is no catalog yet: `commitlog init`")
     wrong = [*check_position(catalog), *(() if catalog.log.state is None else findings(check_live_files, catalog))]
