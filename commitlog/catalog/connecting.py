@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import psycopg
@@ -71,14 +71,50 @@ def connect_plainly(
         raise ConfigurationError(f"libpq does not understand {shown}: {why}") from None
     wanted: dict[str, Any] = {**_KEEPALIVES, **options, **given, "connect_timeout": timeout_s}
     conn = psycopg.connect("", autocommit=True, **wanted)
-    if OWN_SCHEMA in f"{conn.info.user} {given.get('options')}":
-        try:
+    try:
+        if _session_of(conn) != conn.info.backend_pid:
+            # The next session that a pooler gives knows nothing of what was prepared in this one.
+            conn.prepare_threshold = None
+        if OWN_SCHEMA in f"{conn.info.user} {given.get('options')}":
             conn.execute(_NOT_AMONG_OURS, {"own": OWN_SCHEMA, "users": _USERS_SCHEMA})
-        except BaseException:
-            conn.close()
-            raise
+    except BaseException:
+        conn.close()
+        raise
     conn.autocommit = autocommit
     return conn
+
+
+def is_pooled(conn: Connection) -> bool:
+    """Whether a pooler stands between a connection of `connect` and PostgreSQL, so that its session may be another one each
+    time."""
+    return conn.prepare_threshold is None
+
+
+def check_keeps_session(conn: Connection) -> None:
+    """See that what is set in a session stays with it, and is no other client's.
+
+    Raises:
+        ConfigurationError: a pooler gives others the session as soon as a transaction has ended.
+    """
+    if not is_pooled(conn):
+        return
+    own = _session_of(conn)
+    conn.commit()
+    given: dict[str, Any] = {**conn.info.get_parameters(), "password": conn.info.password}
+    # A pooler that has no session left lends none twice.
+    with suppress(psycopg.OperationalError), psycopg.connect(**given, autocommit=True) as other:
+        if _session_of(other) == own:
+            raise ConfigurationError(
+                f"PostgreSQL at {conn.info.host}:{conn.info.port} is behind a pooler that gives each transaction any session, "
+                "as pgbouncer does with pool_mode=transaction: who writes the catalog needs a session of its own. Set "
+                "COMMITLOG_DATABASE_URL to the address of PostgreSQL itself, or have the pooler pool by session"
+            )
+
+
+def _session_of(conn: Connection) -> int:
+    """The process of PostgreSQL that answers; a pooler tells its clients of another one as they connect."""
+    [(pid,)] = conn.execute("SELECT pg_backend_pid()").fetchall()
+    return int(pid)
 
 
 def current_schema(conn: Connection) -> str:

@@ -21,7 +21,7 @@ from typing import LiteralString
 from psycopg import errors, sql
 
 from commitlog.catalog.agreed_snapshots import QUERY_SNAPSHOTS_TABLE
-from commitlog.catalog.connecting import Connection, current_schema
+from commitlog.catalog.connecting import Connection, check_keeps_session, current_schema
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS, OWN, OWN_SCHEMA
 
 READER_ROLE = "commitlog_reader"
@@ -143,7 +143,12 @@ _OPENS_LATER_TABLES = """
 
 def mark_projector(conn: Connection) -> None:
     """Let this session write the catalog, without time limits: those that an installation sets are meant for people's sessions,
-    and a batch that runs into one would be tried again for ever."""
+    and a batch that runs into one would be tried again for ever.
+
+    Raises:
+        ConfigurationError: a pooler would give others the session.
+    """
+    check_keeps_session(conn)
     conn.execute("SELECT set_config(%s, 'on', false)", (_SETTING,))
     conn.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY(%s)", (_TIME_LIMITS,))
     conn.commit()

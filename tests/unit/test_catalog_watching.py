@@ -27,6 +27,7 @@ class FakeCatalog:
         self.listening = threading.Event()
         self.is_away = False
         self.connection = self
+        self.prepare_threshold: int | None = 5
         self._using = threading.Lock()
 
     @contextmanager
@@ -181,6 +182,7 @@ class _Anew:
 
     def __init__(self, catalog: FakeCatalog) -> None:
         self.execute, self.notifies = catalog.execute, catalog.notifies
+        self.prepare_threshold = catalog.prepare_threshold
 
 
 def test_look_anew_when_the_catalog_is_older_than_it_was_then_says_how_far_it_was(
@@ -197,3 +199,15 @@ def test_look_anew_when_the_catalog_is_older_than_it_was_then_says_how_far_it_wa
     assert watch.shown == Shown(5, 5, 5, 1)
     # It has still to come so far again.
     assert watch.look_anew() == seen
+
+
+def test_wait_when_a_pooler_lends_the_session_then_looks_again_and_does_not_listen(
+    watch: CatalogWatch, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moves(_: float) -> None:
+        catalog.at = 1
+
+    catalog.prepare_threshold = None
+    monkeypatch.setattr("commitlog.catalog.watching.time.sleep", moves)
+    assert watch.wait_until(at(1), 60) == Shown(1, 1, 1, 1)
+    assert catalog.said == ["SHOWN", "SHOWN"]
