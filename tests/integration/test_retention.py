@@ -656,12 +656,11 @@ def test_backup_when_another_one_is_made_at_the_same_time_then_both_are_whole(
     prepare(small)
     decide(small, 9)
     told: dict[str, tuple[int, int]] = {}
-    back_up(
-        small,
-        str(archive),
-        range_snapshots=int(RANGE),
-        on_progress=lambda doing, done, total: told.update({doing: (done, total)}),
-    )
+
+    def on_progress(doing: str, done: int, total: int) -> None:
+        told[doing] = (done, total)
+
+    back_up(small, str(archive), range_snapshots=int(RANGE), on_progress=on_progress)
     assert [done == total > 0 for done, total in told.values()] == [True, True]
     decide(small, 1)
     backed_up: list[int] = []
@@ -679,7 +678,11 @@ def test_backup_when_another_one_is_made_at_the_same_time_then_both_are_whole(
     assert back_up(small, str(archive)).seq == 10
     assert backed_up == [0, 15]
     delete_topics(small, *topics_of(small.log)[:5])
-    assert "restored up to outcome 15" in run(small, "restore", "--from", str(archive)).output
+    told.clear()
+    assert restoring.restore(small, str(archive), on_progress=on_progress).seq == 15
+    first, second, *filled = told
+    assert (first, second) == ("checking the backup", "writing the results")
+    assert [told[each][0] == told[each][1] for each in filled] == [True] * len(filled) != []
     assert {path.name for path in archive.rglob("*") if path.is_file()} == {"outcomes.parquet"}
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from confluent_kafka import KafkaError, Message, Producer
 
 from commitlog.client.outcomes.archive import archived_results
+from commitlog.client.outcomes.archive_files import ArchiveFiles
 from commitlog.config import Settings
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, LogUnavailableError
@@ -55,7 +56,7 @@ def restore(
         LogUnavailableError: the broker does not answer; delete the log's topics and begin again.
     """
     _check_empty(settings)
-    state, end = _replayed(source)
+    state, end = _replayed(source, partial(on_progress, "checking the backup"))
     settings = replace(settings, partitions=state.partitions)
     create_topics(settings, state.partitions, state.settings.proposal_bytes_max)
     topics = topics_of(settings.log)
@@ -64,12 +65,14 @@ def restore(
             writing.fill_to(record.offset - len(record.takeovers))
             for each in (*record.takeovers, record.raw):
                 writing.write(each)
-            if writing.offset % TOLD_EVERY == 0:
+            if record.seq % TOLD_EVERY == 0:
                 on_progress("writing the results", writing.offset, end)
     # Last: a sequencer that is started before all is there lacks proposals that were decided, and takes nothing for the log.
     for partition, offset in state.next_offsets.items():
         with _Writing(settings, topics.proposals, partition) as writing:
-            writing.fill_to(offset)
+            for upto in (*range(TOLD_EVERY, offset, TOLD_EVERY), offset):
+                writing.fill_to(upto)
+                on_progress(f"filling partition {partition} of the proposals", upto, offset)
     forget_checkpoints(settings, state.log_id, after_seq=state.next_seq - 1)
     return Restored(state.next_seq - 1, state.head_snapshot_id)
 
@@ -86,12 +89,15 @@ def _check_empty(settings: Settings) -> None:
             )
 
 
-def _replayed(source: str) -> tuple[SequencerState, int]:
+def _replayed(source: str, on_progress: Callable[[int, int], None]) -> tuple[SequencerState, int]:
     """The state at the end of a backup, and where its results end; the chain of the whole is checked on the way."""
     state: SequencerState | None = None
     last: ResultRecord | None = None
+    end = max((each.results_offset + 1 for each in ArchiveFiles(source).last_positions()), default=0)
     for last in archived_results(source, with_end=True):
         state = state_with(state, last)
+        if last.seq % TOLD_EVERY == 0:
+            on_progress(last.offset + 1, end)
     if state is None or last is None:
         raise ConfigurationError(f"there is no backup at {source}: `commitlog backup` writes one")
     return state, last.offset + 1
