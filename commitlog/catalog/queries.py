@@ -610,16 +610,9 @@ def _as_written(row: Sequence[Any], snapshot_id: int) -> CatalogTable:
         partition_id=partitions[0][0] if partitions else None,
         partition_by=tuple(PartitionKey(column_id, transform) for _, column_id, transform in partitions),
         comment=now.comment,
-        properties=properties_at(snapshot_id, now.properties, earlier),
+        properties=now.properties if earlier is None else earlier,
     )
     return CatalogTable(definition, schema_name, path)
-
-
-def properties_at(
-    snapshot_id: int, now: Mapping[str, str], earlier: Iterable[tuple[int, Mapping[str, str]]]
-) -> Mapping[str, str]:
-    """A table's properties at a snapshot; ``earlier`` as the catalog has them."""
-    return next((then for before, then in earlier if before > snapshot_id), now)
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:

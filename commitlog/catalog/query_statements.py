@@ -79,7 +79,8 @@ _TABLE_AT = """
     SELECT t.table_id, t.table_name, t.schema_id, s.schema_name,
         (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL) || s.path || t.path,
         (SELECT definition FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
-        (SELECT earlier_properties FROM commitlog.table_definitions d WHERE d.table_id = t.table_id),
+        (SELECT properties FROM commitlog.earlier_properties p
+            WHERE p.table_id = t.table_id AND p.end_snapshot > %(snapshot)s ORDER BY p.end_snapshot LIMIT 1),
         (SELECT coalesce(json_agg(json_build_array(column_id, column_name, column_type, initial_default, default_value,
                 nulls_allowed, parent_column) ORDER BY column_order, column_id), '[]')
             FROM ducklake_column c WHERE c.table_id = t.table_id

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from commitlog.catalog.connecting import Connection
 from commitlog.catalog.outside_files import deletes_by_position, newest_outside_files
-from commitlog.catalog.queries import Catalog, properties_at
+from commitlog.catalog.queries import Catalog
 from commitlog.domain.model.definitions import quoted
 
 _LIVE: LiteralString = "begin_snapshot <= %(at)s AND (end_snapshot IS NULL OR end_snapshot > %(at)s)"
@@ -34,8 +34,9 @@ _PARTITIONING = sql.SQL(
     "JOIN ducklake_partition_column c USING (partition_id, table_id) ORDER BY c.partition_key_index"
 )
 _PROPERTIES = sql.SQL(
-    "SELECT table_id, definition -> 'properties', earlier_properties FROM commitlog.table_definitions "
-    "WHERE table_id = ANY(%(among)s)"
+    "SELECT table_id, coalesce((SELECT properties FROM commitlog.earlier_properties p WHERE p.table_id = d.table_id "
+    "AND p.end_snapshot > %(at)s ORDER BY p.end_snapshot LIMIT 1), definition -> 'properties') "
+    "FROM commitlog.table_definitions d WHERE table_id = ANY(%(among)s)"
 )
 _FILES = sql.SQL("SELECT table_id, data_file_id, record_count FROM ducklake_data_file WHERE " + _AMONG)
 _DELETED = sql.SQL(
@@ -49,8 +50,7 @@ _TOUCHED = sql.SQL("""
     WHERE snapshot_id > {after} AND snapshot_id <= {upto}
     UNION SELECT table_id FROM ducklake_table
     WHERE begin_snapshot > {after} AND begin_snapshot <= {upto} OR end_snapshot > {after} AND end_snapshot <= {upto}
-    UNION SELECT table_id FROM commitlog.table_definitions, jsonb_array_elements(earlier_properties) earlier
-    WHERE (earlier ->> 0)::bigint > {after} AND (earlier ->> 0)::bigint <= {upto}""")
+    UNION SELECT table_id FROM commitlog.earlier_properties WHERE end_snapshot > {after} AND end_snapshot <= {upto}""")
 
 
 class Named(NamedTuple):
@@ -256,7 +256,7 @@ def _tables(conn: Connection, at: int, among: Set[int]) -> dict[int, TableShape]
     for table, column, transform in conn.execute(_PARTITIONING, here):
         partitioning.setdefault(table, []).append((column, transform))
     table_comments: dict[int, str] = dict(conn.execute(_COMMENTS, here).fetchall())
-    properties = {table: properties_at(at, now, earlier) for table, now, earlier in conn.execute(_PROPERTIES, here)}
+    properties: dict[int, dict[str, str]] = dict(conn.execute(_PROPERTIES, here).fetchall())
     files: dict[int, list[tuple[int, int]]] = {}
     for table, file, rows in conn.execute(_FILES, here):
         files.setdefault(table, []).append((file, rows))

@@ -211,10 +211,17 @@ table_definitions = Table(
     OWN,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
     Column("definition", JSONB, nullable=False),
-    Column("earlier_properties", JSONB, nullable=False),
 )
-"""What DuckLake has no place for: keys, properties, the next column id, as of the last snapshot. ``earlier_properties``: pairs
-of a snapshot that changed properties, and which the table had before, the oldest first."""
+"""What DuckLake has no place for: keys, properties, the next column id, as of the last snapshot."""
+
+earlier_properties = Table(
+    "earlier_properties",
+    OWN,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("end_snapshot", BigInteger, primary_key=True, autoincrement=False),
+    Column("properties", JSONB, nullable=False),
+)
+"""Which properties a table had before a snapshot that changed them."""
 
 flushed_rows = Table(
     "flushed_rows",

@@ -59,6 +59,7 @@ def test_diff_when_properties_of_a_table_changed_then_each_is_told_and_old_snaps
         tx.alter(table).set_property("conflict_granularity", "FILE").set_property("replicated", "false")
     coarse = log.head_snapshot_id()
     with log.transaction() as tx:
+        tx.alter(table).set_property("conflict_granularity", "TABLE")
         tx.alter(table).set_property("conflict_granularity", None)
     [changed] = log.diff(start, coarse)
     assert changed.what == (

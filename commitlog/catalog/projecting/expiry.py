@@ -20,6 +20,7 @@ EMPTIED_MAX = 500
 
 _ENDING = ("data_file", "delete_file", "column_tag", "tag", "partition_info", "view", "schema")
 _OF_FILES = ("file_column_stats", "file_variant_stats", "file_partition_value")
+_OWN_OF_TABLES = ("table_definitions", "earlier_properties", "flushed_rows")
 _OF_TABLES = ("schema_versions", "table_stats", "table_column_stats", "column_mapping")
 
 # A path that a writer gave twice stays as long as one row refers to it, relative or absolute, of whatever table. What has
@@ -165,6 +166,7 @@ def expire(buffer: CopyBuffer, floor: int, at: datetime) -> None:
         buffer.execute(_FORGET_OF_ENDED_FILES.format(_ducklake(table)), (floor,))
     for table in _ENDING:
         buffer.execute(_FORGET_ENDED.format(_ducklake(table)), (floor,))
+    buffer.execute(_FORGET_ENDED.format(_own(buffer, "earlier_properties")), (floor,))
     buffer.execute(_FORGET_TABLES, (floor,))
     _forget_orphans(buffer)
     # Tables that went have no schema versions any more, so their columns go, too.
@@ -175,6 +177,10 @@ def expire(buffer: CopyBuffer, floor: int, at: datetime) -> None:
 
 def _ducklake(table: str) -> sql.Identifier:
     return sql.Identifier(f"ducklake_{table}")
+
+
+def _own(buffer: CopyBuffer, table: str) -> sql.Composed:
+    return sql.SQL(".").join([buffer.own, sql.Identifier(table)])
 
 
 def _schedule_files(buffer: CopyBuffer, floor: int, at: datetime) -> None:
@@ -206,8 +212,7 @@ def _empty(buffer: CopyBuffer, tables: Sequence[str], condition: sql.Composable)
 
 
 def _forget_orphans(buffer: CopyBuffer) -> None:
-    own = [sql.SQL(".").join([buffer.own, sql.Identifier(table)]) for table in ("table_definitions", "flushed_rows")]
-    for table in (*map(_ducklake, _OF_TABLES), *own):
+    for table in (*map(_ducklake, _OF_TABLES), *[_own(buffer, table) for table in _OWN_OF_TABLES]):
         buffer.execute(_FORGET_OF_NO_TABLE.format(table))
     for child, parent, key in (
         ("partition_column", "partition_info", "partition_id"),

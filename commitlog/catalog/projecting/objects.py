@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from commitlog.catalog.folders import object_uuid, path_of
 from commitlog.catalog.guard import guard_statement
@@ -38,6 +39,8 @@ _END_COLUMN_TAGS = sql.SQL("""
 _END_VIEW = sql.SQL("""
     UPDATE ducklake_view SET end_snapshot = %s WHERE view_id = %s AND end_snapshot IS NULL
     RETURNING view_uuid, schema_id, view_name""")
+# Of several changes in one snapshot the first knows what there was before it.
+_STORE_PROPERTIES = sql.SQL("INSERT INTO {own}.earlier_properties VALUES (%s, %s, %s) ON CONFLICT DO NOTHING")
 _FORGET_NEVER_SEEN_VIEW = sql.SQL("DELETE FROM ducklake_view WHERE view_id = %s AND begin_snapshot = end_snapshot")
 _MAKE_ROWS_TABLE = sql.SQL("CREATE TABLE {} (row_id bigint, begin_snapshot bigint, end_snapshot bigint, {})")
 _INDEX_ROWS_TABLE = sql.SQL("CREATE INDEX ON {} (row_id)")
@@ -240,7 +243,8 @@ class ObjectProjection:
             self._add_partitioning(after)
             self._cover_buckets(after)
         if before.properties != after.properties:
-            self.tracker.table(table_id).earlier_properties.append((self.snapshot_id, before.properties))
+            earlier = (table_id, self.snapshot_id, Jsonb(dict(before.properties)))
+            self.buffer.execute(_STORE_PROPERTIES.format(own=self.buffer.own), earlier)
         commented = self._write_comments(before, after)
         if ended or added or repartitioned:
             self._new_version(after)

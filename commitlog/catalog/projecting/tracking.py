@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from psycopg import sql
@@ -18,11 +17,10 @@ from commitlog.domain.state.dumping import dump_definition, load_definition
 TABLES_KNOWN_MAX = 20_000
 """More are forgotten between two batches, and read again when they are touched."""
 
-_DEFINITION = sql.SQL("SELECT definition, earlier_properties FROM {own}.table_definitions WHERE table_id = %s")
+_DEFINITION = sql.SQL("SELECT definition FROM {own}.table_definitions WHERE table_id = %s")
 _STORE_DEFINITION = sql.SQL("""
-    INSERT INTO {own}.table_definitions VALUES (%s, %s, %s)
-    ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition,
-        earlier_properties = excluded.earlier_properties""")
+    INSERT INTO {own}.table_definitions VALUES (%s, %s)
+    ON CONFLICT (table_id) DO UPDATE SET definition = excluded.definition""")
 _ROWS_TABLES = sql.SQL(
     "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = %s ORDER BY schema_version"
 )
@@ -37,9 +35,8 @@ _BOUNDS = sql.SQL("""
 class KnownTable:
     """A table as the catalog has it after what was projected so far.
 
-    rows_tables: the inlined data tables, that of the newest schema version last. earlier_properties: which it had before each
-    snapshot that changed them, the oldest first. leaves: what holds values; those that statistics may name are in
-    ``named_leaves``.
+    rows_tables: the inlined data tables, that of the newest schema version last. leaves: what holds values; those that
+    statistics may name are in ``named_leaves``.
     """
 
     definition: TableDefinition
@@ -48,7 +45,6 @@ class KnownTable:
     leaves: list[Column] = field(default_factory=list)
     named_leaves: dict[str, Column] = field(default_factory=dict)
     deletes_table_exists: bool = False
-    earlier_properties: list[tuple[int, Mapping[str, str]]] = field(default_factory=list)
     dirty: bool = False
 
 
@@ -98,11 +94,7 @@ class Tracker:
         read = self.buffer.read
         row = read(_DEFINITION.format(own=self.buffer.own), (table_id,)).fetchone()
         assert row is not None, f"table {table_id} is not in the catalog"
-        known = KnownTable(
-            load_definition(row[0]),
-            TableStatistics(),
-            earlier_properties=[(before, properties) for before, properties in row[1]],
-        )
+        known = KnownTable(load_definition(row[0]), TableStatistics())
         known.rows_tables = [name for (name,) in read(_ROWS_TABLES, (table_id,)).fetchall()]
         deletes_table = f"ducklake_inlined_delete_{table_id}"
         known.deletes_table_exists = read("SELECT to_regclass(%s) IS NOT NULL", (deletes_table,)).fetchone() == (True,)
@@ -160,8 +152,7 @@ class Tracker:
 
     def _store_definition(self, known: KnownTable) -> None:
         definition = known.definition
-        earlier = [[before, dict(properties)] for before, properties in known.earlier_properties]
-        row = (definition.table_id, Jsonb(dump_definition(definition)), Jsonb(earlier))
+        row = (definition.table_id, Jsonb(dump_definition(definition)))
         self.buffer.execute(_STORE_DEFINITION.format(own=self.buffer.own), row)
 
     def _store_statistics(self, known: KnownTable) -> None:
