@@ -54,12 +54,10 @@ def test_diff_when_a_row_was_updated_and_as_many_are_there_then_it_is_shown(cli:
     assert [line.split() for line in lines[-2:]] == [["-", "1", "a"], ["+", "1", "b"]]
 
 
-def test_show_when_only_a_setting_was_set_then_says_that_settings_are_not_compared(cli: CliLog) -> None:
+def test_show_when_only_the_logs_settings_changed_then_says_that_they_are_not_compared(cli: CliLog) -> None:
     with cli.log.transaction() as tx:
-        tx.create_table("k", {"id": "int64"})
-    with cli.log.transaction() as tx:
-        tx.alter("k").set_property("conflict_granularity", "FILE")
-    assert "settings" in cli.lines("show", str(cli.log.head_snapshot_id()))[-1]
+        tx.configure(on_conflict="KEEP_EXISTING")
+    assert "settings are not compared" in cli.lines("show", str(cli.log.head_snapshot_id()))[-1]
 
 
 def test_diff_when_a_table_was_dropped_then_its_rows_went(cli: CliLog) -> None:
