@@ -22,7 +22,7 @@ from deciding import (
 )
 
 from commitlog.domain.model import MalformedProposal, Proposal
-from commitlog.domain.model.json_lines import parse_proposal
+from commitlog.domain.model.json_lines import is_blank, parse_proposal
 from commitlog.domain.model.json_values import to_json
 from commitlog.domain.model.records.outcome_json import outcome_to_json
 from commitlog.domain.model.records.proposal_json import proposal_from_json, proposal_to_json
@@ -356,3 +356,12 @@ def test_an_id_that_is_written_in_another_way_then_malformed_with_the_way(text: 
     assert isinstance(found, MalformedProposal)
     form = "01934f3e-7c00-7000-8000-000000000001"
     assert found.detail == f'proposal_id: "{text}" is no UUID as text, such as {form}'
+
+
+@pytest.mark.parametrize(
+    ("line", "says_nothing"), [("", True), (" \n", True), ("\ufeff\r\n", True), ("\ufeff{}\n", False)]
+)
+def test_a_line_when_it_holds_no_more_than_blanks_or_a_byte_order_mark_then_says_nothing(
+    line: str, says_nothing: bool
+) -> None:
+    assert is_blank(line) is is_blank(line.encode()) is says_nothing
