@@ -667,6 +667,19 @@ def test_expire_when_rows_lie_inlined_from_before_their_table_was_renamed_then_r
         assert query(lake, f"SELECT * FROM ducklake_{table}") == []
 
 
+def test_expire_when_a_table_had_other_properties_then_those_of_snapshots_that_stay_are_kept(lake: Lake) -> None:
+    lake.commit(keyed_table())
+    values = ("ROW", "FILE", "TABLE")
+    changed = [lake.commit(alter("SET_PROPERTY", "k", key="conflict_granularity", value=value)) for value in values]
+    earlier = "SELECT end_snapshot, properties ->> 'conflict_granularity' FROM commitlog.earlier_properties ORDER BY 1"
+    assert query(lake, earlier) == list(zip(changed, (None, "ROW", "FILE"), strict=True))
+    lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": changed[1]})
+    assert query(lake, earlier) == [(changed[2], "FILE")]
+    dropped = lake.commit(change("DROP_TABLE", "k"))
+    lake.commit({"kind": "EXPIRE_SNAPSHOTS", "older_than_snapshot_id": dropped})
+    assert query(lake, earlier) == []
+
+
 def test_expire_when_rows_lie_inlined_from_before_a_partitioned_table_was_renamed_then_readers_find_them(
     lake: Lake,
 ) -> None:
