@@ -1,4 +1,4 @@
-"""`python -m commitlog.local` downloads the broker's jars and nothing else, for `make env` and for images."""
+"""`python -m commitlog.local` fetches the broker and makes its start fast, and nothing else, for `make env` and for images."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import sys
 
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
+from commitlog.local.archiving import archive_classes
 from commitlog.local.jars import ensure_jars
 from commitlog.local.java import find_java
 
 
 def main() -> None:
-    """Downloads what is missing, saying so."""
+    """Makes what is missing, saying so."""
     try:
         settings = Settings.load()
-        ensure_jars(
-            settings.cache_dir,
-            find_java(settings.java_home),
-            maven_url=settings.maven_url,
-            progress=lambda line: print(line, flush=True),
-        )
+        java = find_java(settings.java_home)
+        ensure_jars(settings.cache_dir, java, maven_url=settings.maven_url, progress=_say)
+        archive_classes(settings, java, progress=_say)
     except CommitLogError as error:
         sys.exit(str(error))
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from commitlog.config import Settings
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.broker_access import BrokerAccess
-from commitlog.local.jars import Progress, ensure_jars
+from commitlog.local.jars import Progress, class_archive, ensure_jars
 from commitlog.local.java import find_java
 from commitlog.local.passwords import write_private
 from commitlog.local.processes import HOST, find_processes, free_port, is_listening, stop_processes
@@ -30,6 +30,9 @@ from commitlog.local.server import EmbeddedServer
 _DATA, _CONFIGURATION, _LOGGING = "data", "server.properties", "log4j2.xml"
 """Kafka is told of its files by names below its working directory: in a path it would take a comma for the end of one, and
 letters beyond Latin-1 for others, and keep its data somewhere else."""
+
+CHECKED_ARCHIVE = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+VerifySharedSpaces")
+"""With which Java notices that an archive of classes was damaged, if both who makes it and who uses it has them."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -180,6 +183,7 @@ class EmbeddedBroker(EmbeddedServer):
             *("env", "LC_ALL=C.UTF-8"),
             str(java),
             *options,
+            *self._class_options(java),
             _marker(self._directory),
             "-XX:+UseSerialGC",
             "-XX:-UsePerfData",
@@ -187,6 +191,10 @@ class EmbeddedBroker(EmbeddedServer):
             f"-Dlog4j2.configurationFile={_LOGGING}",
             *("-cp", os.pathsep.join(str(jar) for jar in jars)),
         ]
+
+    def _class_options(self, java: Path) -> tuple[str, ...]:
+        archive = class_archive(self._settings.cache_dir, java)
+        return (*CHECKED_ARCHIVE, f"-XX:SharedArchiveFile={archive}") if archive.exists() else ()
 
     def _ports(self) -> tuple[int, int]:
         return self._port, self._controller_port

@@ -59,6 +59,18 @@ def pinned_jars() -> tuple[Jar, ...]:
     return tuple(pinned)
 
 
+def jars_dir(cache_dir: Path) -> Path:
+    """Where this version's jars are, and what is made of them."""
+    return cache_dir / f"kafka-{KAFKA_VERSION}"
+
+
+def class_archive(cache_dir: Path, java: Path) -> Path:
+    """Where the classes of the jars are, as a `java` keeps them (`archiving`). An update of Java wants another archive."""
+    program = java.resolve()
+    build = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    return jars_dir(cache_dir) / f"classes-{build}.jsa"
+
+
 def ensure_jars(
     cache_dir: Path,
     java: Path,
@@ -80,10 +92,10 @@ def ensure_jars(
         LocalRuntimeError: a download failed, or a jar is not the pinned one.
     """
     wanted = jars or pinned_jars()
-    directory = cache_dir / f"kafka-{KAFKA_VERSION}"
+    directory = jars_dir(cache_dir)
     if not all(jar.is_right(directory) for jar in wanted):
         directory.mkdir(parents=True, exist_ok=True)
-        with _locked(directory / ".lock"):
+        with locked(directory / ".lock"):
             missing = [jar for jar in wanted if not jar.is_right(directory)]
             if missing:
                 _download(missing, directory, java, maven_url, progress)
@@ -91,7 +103,8 @@ def ensure_jars(
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Waits until no other process has the lock of this name."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
