@@ -100,6 +100,9 @@ class Broker:
         on_append: told of everything that is written: topic, partition, offset, value, and which process has written it.
         on_trim: told of what is trimmed: topic, partition, the first offset that is kept.
         on_unusual: told of values that something befalls on their way.
+
+    Attributes:
+        written: how many records were ever written.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class Broker:
         self.choices = scheduler.choices
         self.is_unusual = False
         self.away_s = 0.0
+        self.written = 0
         self.topics = {name: [Partition() for _ in range(count)] for name, (count, _) in topics.items()}
         self.settings = {name: dict(settings) for name, (_, settings) in topics.items()}
         self.on_trim = on_trim
@@ -124,12 +128,13 @@ class Broker:
         """Writes a record; its offset."""
         at = self.topics[topic][partition]
         at.records.append(Record(key, value))
+        self.written += 1
         self._on_append(topic, partition, at.end - 1, value, by)
         return at.end - 1
 
     def is_reached_by(self, machine: SimulatedMachine) -> bool:
         """Whether it hears the machine, and the machine it."""
-        return max(self.away_s, machine.cut_s) <= self.scheduler.now_s
+        return self.away_s <= self.scheduler.now_s >= machine.cut_s
 
     def latency_s(self) -> float:
         """How long something takes."""
@@ -338,6 +343,7 @@ class Consumer(_Client):
         self._starts: dict[tuple[str, int], int] = {}
         self._told_end: dict[tuple[str, int], int] = {}
         self._stopped: set[tuple[str, int]] = set()
+        self._lacking: tuple[int, int] | None = None
         self.is_deaf = False
         machine.clients.append(self)
 
@@ -349,6 +355,7 @@ class Consumer(_Client):
 
     def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._machine.called()
+        self._lacking = None
         for each in partitions:
             at = each.topic, each.partition
             end = self._broker.topics[each.topic][each.partition].end
@@ -371,6 +378,7 @@ class Consumer(_Client):
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         self._machine.called()
+        self._lacking = None
         if timeout and not self._has(num_messages):
             self._machine.wait(None if timeout < 0 else timeout, lambda: self._has(num_messages))
         if self.is_deaf or not self._broker.is_reached_by(self._machine):
@@ -385,16 +393,25 @@ class Consumer(_Client):
     def _has(self, count: int) -> bool:
         if self.is_deaf or not self._broker.is_reached_by(self._machine):
             return False
-        return sum(self._due(at, offset) for at, offset in self._next.items()) >= count
+        # While it waits, this is asked at nearly every step of the world.
+        if self._lacking == (self._broker.written, count):
+            return False
+        due = 0
+        for at, offset in self._next.items():
+            due += self._due(at, offset)
+            if due >= count:
+                return True
+        self._lacking = self._broker.written, count
+        return False
 
     def _due(self, at: tuple[str, int], offset: int) -> int:
         """How much of a partition would be given out; an error or an end is one message."""
         if at in self._stopped:
             return 0
-        partition = self._broker.topics[at[0]][at[1]]
-        if offset == partition.end:
+        end = self._broker.topics[at[0]][at[1]].end
+        if offset == end:
             return int(self._tells_end and self._told_end.get(at) != offset)
-        return max(1, partition.end - offset)
+        return max(1, end - offset)
 
     def _taken(self, at: tuple[str, int], count: int) -> Sequence[Message]:
         topic, number = at

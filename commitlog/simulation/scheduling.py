@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import heapq
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -118,40 +118,32 @@ class Scheduler:
         machine.is_dead = True
         for task in [each for each in self._tasks if each.machine is machine]:
             self._tasks.remove(task)
-            with self._turn_of(task):
-                task.crash()
+            self._give_turn(task, task.crash)
 
     def end(self) -> None:
         """Ends everything."""
         for task in list(self._tasks):
             task.machine.is_dead = True
-            with self._turn_of(task):
-                task.crash()
+            self._give_turn(task, task.crash)
         self._tasks.clear()
 
     def _next_task(self) -> Task | None:
         """The first that may run, looked for from anywhere on."""
         tasks, now_s = self._tasks, self.now_s
         start = self.choices.below(len(tasks)) if tasks else 0
-        for index in range(len(tasks)):
-            task = tasks[start + index - len(tasks)]
-            if task.may_run(now_s):
-                return task
-        return None
+        return next((task for task in chain(tasks[start:], tasks[:start]) if task.may_run(now_s)), None)
 
     def _step(self, task: Task) -> None:
         self.steps += 1
-        with self._turn_of(task):
-            task.go_on()
+        self._give_turn(task, task.go_on)
         if task.is_done and task in self._tasks:
             self._tasks.remove(task)
             self._on_end(task)
 
-    @contextmanager
-    def _turn_of(self, task: Task) -> Iterator[None]:
+    def _give_turn(self, task: Task, do: Callable[[], None]) -> None:
         self.current = task
         try:
-            yield
+            do()
         finally:
             self.current = None
 

@@ -22,6 +22,7 @@ from commitlog.log.codec.records.checkpoint_section import read_checkpoint_secti
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE_BYTES = 16
 _AHEAD = 2
+_SMALL_BYTES = 1 << 16
 _SCHEMA = "checkpoint_section.avsc"
 
 
@@ -66,7 +67,13 @@ def read_told(path: Path) -> dict[str, str]:
 
 
 def read_sections(path: Path) -> Iterator[CheckpointSection]:
-    """The sections of a container that `write_sections` has written; a thread unpacks the next while one is looked at."""
+    """The sections of a container that `write_sections` has written; of a large one a thread unpacks the next while one is
+    looked at."""
+    if path.stat().st_size <= _SMALL_BYTES:
+        with path.open("rb") as file:
+            for block in _read_blocks(file):
+                yield from _sections_in(*_unpacked(*block))
+        return
     with path.open("rb") as file, ThreadPoolExecutor(1) as pool:
         unpacked: deque[Future[tuple[int, bytes]]] = deque()
         for block in _read_blocks(file):
