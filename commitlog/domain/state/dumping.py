@@ -9,6 +9,7 @@ sections of a thousand items, and those of rows and of appended files become par
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -541,17 +542,9 @@ def _feed_list(digest: Any, name: str, items: Iterable[Plain]) -> None:
 
 
 def _feed(digest: Any, value: Plain) -> None:
-    if isinstance(value, dict):
-        digest.update(b"{%d" % len(value))
-        for key in sorted(value):
-            _feed(digest, key)
-            _feed(digest, value[key])
-    elif isinstance(value, list | tuple):
-        digest.update(b"[%d" % len(value))
-        for item in value:
-            _feed(digest, item)
-    elif isinstance(value, bytes):
-        digest.update(b"b%d:" % len(value) + value)
-    else:
-        text = repr(str(value) if isinstance(value, str) else value).encode("utf-8", "backslashreplace")
-        digest.update(type(value).__name__.encode()[:1] + b"%d:" % len(text) + text)
+    digest.update(json.dumps(value, sort_keys=True, default=_spelt).encode() + b"\n")
+
+
+def _spelt(value: object) -> list[str]:
+    """What JSON has no form for: bytes."""
+    return [type(value).__name__, repr(value)]
