@@ -508,14 +508,23 @@ def _load_files(state: s.SequencerState, plain: dict[str, Plain]) -> None:
 
 def state_hash(state: s.SequencerState) -> bytes:
     """SHA-256 over the plain form, with nothing packed: equal for states that hold the same."""
-    digest = sha256()
-    _feed(digest, _wholes(state))
-    _feed_list(
-        digest, "commits", ([at, x.proposal_id, x.writer_id, *_touched(state, x)] for at, x in state.commits.items())
-    )
-    for name, items in _lists(state):
-        _feed_list(digest, name, _spelt_out(state.duplicates) if name == "duplicates" else items)
+    digest, parts = sha256(), _parts(state)
+    while some := list(islice(parts, _PIECE)):
+        digest.update(json.dumps(some, sort_keys=True, default=_spelt_bytes).encode())
     return digest.digest()
+
+
+def _parts(state: s.SequencerState) -> Iterator[Plain]:
+    yield _wholes(state)
+    yield {"list": "commits"}
+    yield from ([at, x.proposal_id, x.writer_id, *_touched(state, x)] for at, x in state.commits.items())
+    for name, items in _lists(state):
+        yield {"list": name}
+        yield from _spelt_out(state.duplicates) if name == "duplicates" else items
+
+
+def _spelt_bytes(value: bytes) -> list[str]:
+    return ["bytes", value.hex()]
 
 
 def _spelt_out(duplicates: dict[int, DuplicateWindow]) -> Plain:
@@ -532,19 +541,3 @@ def _spelt_out(duplicates: dict[int, DuplicateWindow]) -> Plain:
         ]
         for partition, window in sorted(duplicates.items())
     ]
-
-
-def _feed_list(digest: Any, name: str, items: Iterable[Plain]) -> None:
-    _feed(digest, name)
-    for item in items:
-        _feed(digest, item)
-    digest.update(b"]")
-
-
-def _feed(digest: Any, value: Plain) -> None:
-    digest.update(json.dumps(value, sort_keys=True, default=_spelt).encode() + b"\n")
-
-
-def _spelt(value: object) -> list[str]:
-    """What JSON has no form for: bytes."""
-    return [type(value).__name__, repr(value)]
