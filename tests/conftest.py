@@ -3,9 +3,9 @@
 Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
 share the servers and nothing else: every test has its own log, database and lake.
 
-`make test` runs with three workers: the tests of Spark are one's, with a broker and a PostgreSQL for them; those that start
-servers of their own, and those that compare with the stock client, are another's; all others that use servers are the third's.
-Each takes about as long, and waits for servers now and then.
+`make test` runs with four workers, which wait for servers now and then, and each of which has a broker and a PostgreSQL. What
+uses the Spark session is one worker's, and what starts servers at certain addresses another's; all other files go to whoever
+is free, the largest first, and then tests without servers one by one.
 
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
@@ -61,6 +61,8 @@ OWN_SERVERS = (
     "test_torture",
 )
 """Tests that start servers, some at an address that others of these want, too."""
+OWN_DRIVERS = ("test_connect", "test_killed", "test_object_store", "test_older_spark")
+"""Tests of Spark that start it themselves, instead of using the run's session."""
 
 PASSWORD = re.compile(f"{PASSWORD_MARK}[0-9a-f]{{32}}")
 """As the embedded servers make them."""
@@ -94,7 +96,7 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers, tests that share a server, or start one at an address that others want, are one worker's."""
+    """With several workers, tests that share Spark, or start servers at an address that others want, are one worker's."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByServers(LoadScopeScheduling):
@@ -102,9 +104,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             folder, _, name = nodeid.removeprefix("tests/").partition("/")
             if folder in WITHOUT_SERVERS:
                 return nodeid
-            if folder == "differential" or name.startswith(OWN_SERVERS):
+            if name.startswith(OWN_SERVERS):
                 return "own servers"
-            return "Spark" if folder == "spark" else "servers"
+            if folder == "spark" and not name.startswith(OWN_DRIVERS):
+                return "Spark"
+            return nodeid.partition("::")[0]
 
         def _assign_work_unit(self, node: Any) -> None:
             # What a crashed worker had comes again, also what it had done: whoever is given only that would wait for ever.

@@ -29,6 +29,8 @@ from commitlog.spark.source import data_source, stream_writer
 from commitlog.spark.writing import append as appending
 
 STEPS = ("before write", "after write", "after publish", "after the verdict", "before the checkpoint")
+NO_STEP = "none"
+"""Of the last driver, which nobody kills."""
 FUNCTION_TABLE, FORMAT_TABLE = "main.by_function", "main.by_format"
 FEED_SCHEMA = "id bigint, name string"
 WAIT_S = 120

@@ -11,16 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killed_driver import FEED_SCHEMA, FORMAT_TABLE, FUNCTION_TABLE, STEPS
+from killed_driver import FORMAT_TABLE, FUNCTION_TABLE, NO_STEP, STEPS
 from people import settings_given
-from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Verdict
 from commitlog.ops.maintenance.clean import Cleaning
-from commitlog.spark import stream_into
 
 ROWS_OF_A_FILE = 10
 DRIVER = Path(__file__).with_name("killed_driver.py")
@@ -75,16 +73,6 @@ def drive(settings: Settings, work: Path, step: str, batch_id: int, *, fails: bo
                 driver.wait()
 
 
-def drain(spark: SparkSession, log: CommitLog, settings: Settings, work: Path) -> None:
-    """The last driver, which nobody kills."""
-    feed = spark.readStream.schema(FEED_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(work / "feed"))
-    by_function = feed.writeStream.foreachBatch(stream_into(FUNCTION_TABLE, log=log))
-    by_format = feed.writeStream.format("commitlog").options(**settings_given(settings), table=FORMAT_TABLE)
-    for writer, name in ((by_function, "by_function"), (by_format, "by_format")):
-        checkpointed = writer.option("checkpointLocation", str(work / name))
-        checkpointed.trigger(availableNow=True).start().awaitTermination()
-
-
 def duck_ids(settings: Settings, table: str) -> list[int]:
     with open_lake(settings.database_url) as connection:
         return [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id").fetchall()]
@@ -92,7 +80,7 @@ def duck_ids(settings: Settings, table: str) -> list[int]:
 
 @pytest.mark.usefixtures("tables")
 def test_streams_when_drivers_are_killed_at_each_step_and_tasks_fail_then_each_row_is_there_once(
-    spark: SparkSession, log: CommitLog, settings: Settings, tmp_path: Path
+    log: CommitLog, settings: Settings, tmp_path: Path
 ) -> None:
     for number in range(len(STEPS) + 1):
         feed_file(tmp_path / "feed", number)
@@ -101,7 +89,8 @@ def test_streams_when_drivers_are_killed_at_each_step_and_tasks_fail_then_each_r
         assert code == -9, f"{step}: {(tmp_path / 'driver.log').read_text()[-3000:]}"
         marks = tmp_path / "marks" / f"{step}-{batch_id}"
         assert {mark.name for mark in marks.iterdir()} == {"function", "format"}, step
-    drain(spark, log, settings, tmp_path)
+    code = drive(settings, tmp_path, NO_STEP, len(STEPS), fails=False)
+    assert code == 0, (tmp_path / "driver.log").read_text()[-3000:]
 
     log.wait_for_snapshot()
     every_id = list(range((len(STEPS) + 1) * ROWS_OF_A_FILE))
