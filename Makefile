@@ -16,7 +16,7 @@ PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 INSTALL := install --constraint constraints.txt
 CORE_TESTS := tests/unit tests/scenarios
 TWO_WORKERS := --numprocesses 2
-FOUR_WORKERS := --numprocesses 4
+THREE_WORKERS := --numprocesses 3
 # Exits with 3 where there is no C compiler; the core then runs interpreted, which the line it prints says.
 COMPILE := $(BIN)/python hatch_build.py || [ $$? -eq 3 ]
 
@@ -109,7 +109,7 @@ check: lint types
 	@COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) $(CORE_TESTS) --cov --cov-report term-missing --cov-fail-under 100
 
 # The core's own tests pass in both forms; all others in the one that users have. Nothing runs beside what is timed; all else is
-# done by four workers, which keep two processors busy while servers start and stop (tests/conftest.py).
+# done by three workers, which keep two processors busy while servers start and stop (tests/conftest.py).
 test: chromium check compiled
 	@if $(BIN)/python hatch_build.py; then \
 	  echo "[test] pytest, mistakes planted in the core's sources, which the simulations have to find" && \
@@ -117,10 +117,10 @@ test: chromium check compiled
 	  echo "[test] pytest, what the core and the projector cost beside the baseline" && \
 	  COMMITLOG_CORE=compiled $(BIN)/pytest -rP tests/speed && \
 	  echo "[test] pytest, all other tests, the core compiled: real Kafka, PostgreSQL and Spark are started by those that need them" && \
-	  COMMITLOG_CORE=compiled $(BIN)/pytest $(FOUR_WORKERS) --ignore=tests/speed --durations 20; \
+	  COMMITLOG_CORE=compiled $(BIN)/pytest $(THREE_WORKERS) --ignore=tests/speed --durations 20; \
 	else \
 	  echo "[test] pytest, all other tests, the core interpreted: without a C compiler its other form is not tested"; \
-	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(FOUR_WORKERS) $(addprefix --ignore=,$(CORE_TESTS)) --durations 20; \
+	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(THREE_WORKERS) $(addprefix --ignore=,$(CORE_TESTS)) --durations 20; \
 	fi
 
 nightly: env

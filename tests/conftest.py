@@ -3,7 +3,7 @@
 Each starts when the first test asks for it. What is missing fails the test that needs it; nothing is skipped. Tests
 share the servers and nothing else: every test has its own log, database and lake.
 
-`make test` runs with four workers, which wait for servers now and then, and each of which has a broker and a PostgreSQL. What
+`make test` runs with three workers, which wait for servers now and then, and each of which has a broker and a PostgreSQL. What
 uses the Spark session is one worker's, and what starts servers at certain addresses another's; all other files go to whoever
 is free, the largest first, and then tests without servers one by one.
 

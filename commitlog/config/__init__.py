@@ -100,7 +100,7 @@ class Settings:
         metrics_host: address at which services serve `/metrics` and `/readyz`.
         metrics_port: port of the sequencer's metrics; projector, checkpointer, web page, `serve`, the gateway and the relay
             have the next ones, and a service whose port is taken has another free one.
-        cache_dir: directory for this user's downloaded jars.
+        cache_dir: directory for this user's downloaded jars, and for what Java keeps of them.
         java_home: the Java to run the broker with; None is the one on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
         links_from: profiles of `commitlog.toml`, comma separated: `serve` and `up` run a link from each of their logs to
