@@ -51,8 +51,10 @@ def catalog_exists(conn: Connection, *, own: str = OWN_SCHEMA) -> bool:
     return conn.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{own}.catalog_version",)).fetchone() == (True,)
 
 
-def check_no_catalog(settings: Settings, *, timeout_s: float) -> None:
-    """See that the database holds no log's catalog, for that of a log that is not there yet.
+def has_catalog(settings: Settings, log_id: bytes | None, *, timeout_s: float) -> bool:
+    """Whether the database holds the log's catalog; another log's is in the way.
+
+    log_id: None of a log that is not there yet.
 
     Raises:
         CatalogMismatchError: it holds another log's.
@@ -60,13 +62,15 @@ def check_no_catalog(settings: Settings, *, timeout_s: float) -> None:
     """
     wait_for_database(settings, timeout_s)
     with closing(Catalog(settings.database_url)) as catalog:
-        applied = catalog.applied() if catalog.exists() else None
-    if applied is not None:
+        found = catalog.exists()
+        applied = catalog.applied() if found else None
+    if applied is not None and applied.log_id != log_id:
         raise CatalogMismatchError(
             f"the database at {without_password(settings.database_url)} holds the catalog of another log, "
             f"{format_id(applied.log_id)}, and each log needs its own: give log {settings.log} an empty database "
             "(COMMITLOG_DATABASE_URL) or, with `commitlog up`, a home of its own (--home)"
         )
+    return found
 
 
 def create_catalog(

@@ -283,6 +283,19 @@ def test_init_when_the_database_holds_another_logs_catalog_then_says_so_and_crea
     prepare(settings)
 
 
+def test_init_when_a_log_is_given_another_logs_database_then_says_so_and_leaves_that_alone(
+    settings: Settings, other_database_url: str, tmp_path: Path
+) -> None:
+    prepare(settings)
+    second = dataclasses.replace(
+        settings, log=f"{settings.log}-two", data_path=str(tmp_path / "two"), database_url=other_database_url
+    )
+    prepare(second)
+    with pytest.raises(CatalogMismatchError, match=f"the catalog of another log.*: give log {second.log} an empty"):
+        prepare(dataclasses.replace(second, database_url=settings.database_url))
+    prepare(settings)
+
+
 def test_up_when_the_lake_is_not_where_the_log_has_it_then_says_so_and_begins_no_other_there(
     settings: Settings, tmp_path: Path
 ) -> None:

@@ -7,7 +7,6 @@ its own. (`commitlog up` runs the same beside an embedded broker and PostgreSQL,
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -36,13 +35,12 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     Raises:
         ConfigurationError: a topic or a first setting is wrong, or the data path is another log's.
         LogUnavailableError, CatalogUnavailableError: a server does not answer, or another service makes the catalog now.
-        CatalogMismatchError: the database holds another catalog, as that of another log where this one is not there yet.
+        CatalogMismatchError: the database holds another catalog, as that of another log.
         LogIntegrityError: the catalog is missing, and the archive of what was trimmed is not seen from here.
     """
-    from commitlog.catalog.connecting import connect, told_plainly, wait_for_database
+    from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.catalog.guard import install_guard, mark_projector
-    from commitlog.catalog.migrations import migrate
-    from commitlog.catalog.queries import Catalog
+    from commitlog.catalog.migrations import has_catalog, migrate
     from commitlog.client.files.lake import claim
     from commitlog.log.genesis import init_log
 
@@ -50,9 +48,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     genesis = init_log(settings)
     settings = replace(settings, data_path=genesis.data_path or settings.data_path)
     claim(settings.data_path, genesis.log_id, settings.log)
-    wait_for_database(settings, DATABASE_TIMEOUT_S)
-    with closing(Catalog(settings.database_url)) as catalog:
-        is_new = not catalog.exists()
+    is_new = not has_catalog(settings, genesis.log_id, timeout_s=DATABASE_TIMEOUT_S)
     if is_new:
         _make_catalog(settings)
     with told_plainly(settings.database_url), connect(settings.database_url) as connection:
@@ -86,7 +82,7 @@ def check_places(settings: Settings) -> None:
         CatalogMismatchError: the database holds another log's catalog.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
     """
-    from commitlog.catalog.migrations import check_no_catalog
+    from commitlog.catalog.migrations import has_catalog
     from commitlog.client.files.lake import check_free
     from commitlog.log.genesis import find_genesis
 
@@ -94,7 +90,7 @@ def check_places(settings: Settings) -> None:
         return
     try:
         check_free(settings.data_path, settings.log)
-        check_no_catalog(settings, timeout_s=DATABASE_TIMEOUT_S)
+        has_catalog(settings, None, timeout_s=DATABASE_TIMEOUT_S)
     except (ConfigurationError, CatalogMismatchError):
         # Another service may have made the log meanwhile, and its catalog, and marked the path as its.
         if find_genesis(settings) is None:
