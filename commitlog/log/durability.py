@@ -12,7 +12,14 @@ from confluent_kafka import TopicCollection
 from commitlog.config import Settings
 from commitlog.domain.model.definitions import counted
 from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, cluster_of, make_admin
-from commitlog.log.topic_settings import REPLICAS, command_setting, described, wanted_topics, wrong_settings
+from commitlog.log.topic_settings import (
+    REPLICAS,
+    command_setting,
+    described,
+    repartitioned,
+    wanted_topics,
+    wrong_settings,
+)
 from commitlog.log.topics import topics_of
 
 IN_SYNC_MIN = 2
@@ -40,16 +47,10 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
         LogRefusedError: a topic is not there, or may not be looked at.
         LogUnavailableError: no broker has answered.
     """
-    cluster = cluster_of(settings)
-    brokers, wanted = len(cluster.brokers), wanted_topics(settings.log, partitions, 0)
+    brokers, wanted = len(cluster_of(settings).brokers), wanted_topics(settings.log, partitions, 0)
     # A service looks when it begins; they may have been set otherwise since.
-    wrong = wrong_settings(settings, wanted)
+    wrong = (*wrong_settings(settings, wanted), *repartitioned(settings, wanted))
     found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
-    for name, (count, _) in wanted.items():
-        if name in cluster.topics and len(cluster.topics[name].partitions) != count:
-            has = counted(len(cluster.topics[name].partitions), "partition")
-            what = f"the topic {name} has {has}, the log {count}: its service is not started again once it has ended"
-            found.append(Weakness(what, "docs/retention.md says how its topics are made as they were", is_note=False))
     if brokers < REPLICAS:
         what = f"Kafka has {counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
         advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"

@@ -215,6 +215,20 @@ def wrong_settings(settings: Settings, wanted: Mapping[str, tuple[int, dict[str,
     return [wrong for name, given in found.items() for wrong in _wrong_settings(name, wanted[name][1], given)]
 
 
+def repartitioned(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, str]]]) -> list[WrongSetting]:
+    """Topics that have another number of partitions than the log was made with, which Kafka does not take back."""
+    known = partition_counts(settings)
+    return [
+        WrongSetting(
+            f"the topic {name} has {counted(known[name], 'partition')}, the log {count}: its service is not started again "
+            "once it has ended",
+            "docs/retention.md says how its topics are made as they were",
+        )
+        for name, (count, _) in wanted.items()
+        if known.get(name, count) != count
+    ]
+
+
 def _wrong_settings(topic: str, wanted: Mapping[str, str], found: Mapping[str, str | None]) -> Iterator[WrongSetting]:
     for key, value in wanted.items():
         actual = found.get(key)

@@ -22,7 +22,13 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 from log_running import serving, wait_until, write_raw
 from psycopg import sql
 
@@ -35,6 +41,7 @@ from commitlog.local.processes import DirectoryLock, free_port
 from commitlog.local.proxy import KafkaProxy
 from commitlog.log.batches import Incoming
 from commitlog.log.connection import make_admin
+from commitlog.log.durability import weaknesses
 from commitlog.log.genesis import find_genesis, init_log
 from commitlog.log.proposals import ProposalSource
 from commitlog.log.sequencer import Phase
@@ -396,6 +403,17 @@ def test_status_when_a_topic_is_gone_then_names_it_until_init_has_made_it_anew(s
     wait_until(lambda: named() == [True] * 3, "it is seen")
     run_json(settings, "init")
     wait_until(lambda: named() == [False] * 3, "it is seen that they are there again")
+
+
+def test_status_when_a_topic_has_more_partitions_than_the_log_then_says_what_that_ends(settings: Settings) -> None:
+    prepare(settings)
+    results = topics_of(settings.log).results
+    told = f"the topic {results} has 2 partitions, the log 1: its service is not started again once it has ended: docs/"
+    assert not any(results in problem for problem in log_health(settings).problems)
+    for answer in make_admin(settings).create_partitions([NewPartitions(results, 2)]).values():
+        answer.result()
+    wait_until(lambda: any(each.startswith(told) for each in log_health(settings).problems), "it is seen")
+    assert [each.is_note for each in weaknesses(settings, settings.partitions) if each.what in told] == [False]
 
 
 def test_status_when_the_projector_is_dead_stuck_or_failing_then_never_well(
