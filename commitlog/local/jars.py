@@ -65,10 +65,12 @@ def jars_dir(cache_dir: Path) -> Path:
 
 
 def class_archive(cache_dir: Path, java: Path) -> Path:
-    """Where the classes of the jars are, as a `java` keeps them (`archiving`). An update of Java wants another archive."""
-    program = java.resolve()
-    build = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode()).hexdigest()[:12]
-    return jars_dir(cache_dir) / f"classes-{build}.jsa"
+    """Where the classes of the jars are, as a `java` keeps them (`archiving`). It takes them only from the very files that they
+    were read from: an update of Java, or a jar that was downloaded again, wants another archive."""
+    directory = jars_dir(cache_dir)
+    files = (java.resolve(), *sorted(directory.glob("*.jar")))
+    build = hashlib.sha256("".join(f"{file} {file.stat().st_mtime_ns}\n" for file in files).encode())
+    return directory / f"classes-{build.hexdigest()[:12]}.jsa"
 
 
 def ensure_jars(

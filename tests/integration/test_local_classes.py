@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import psutil
@@ -43,6 +44,15 @@ def test_classes_when_kept_then_brokers_use_them_and_do_without_damaged_ones(
     with broker:
         assert maps(broker, archive)
 
+    copied = next(jars_dir(own_cache.cache_dir).glob("kafka-clients-*.jar"))
+    original = copied.resolve()
+    copied.unlink()
+    shutil.copy(original, copied)
+    assert class_archive(own_cache.cache_dir, java) != archive, (
+        "Java takes the classes from the files that they were read from"
+    )
+    copied.unlink()
+    copied.symlink_to(original)
     archive.chmod(0o600)
     with archive.open("r+b") as file:
         for place in range(1 << 20, archive.stat().st_size, 1 << 14):
