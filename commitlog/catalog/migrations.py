@@ -51,8 +51,8 @@ def catalog_exists(conn: Connection, *, own: str = OWN_SCHEMA) -> bool:
     return conn.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{own}.catalog_version",)).fetchone() == (True,)
 
 
-def has_catalog(settings: Settings, log_id: bytes | None, *, timeout_s: float) -> bool:
-    """Whether the database holds the log's catalog; another log's is in the way.
+def check_database(settings: Settings, log_id: bytes | None, *, timeout_s: float) -> bool:
+    """See that the database holds no other log's catalog; whether it holds this one's.
 
     log_id: None of a log that is not there yet.
 

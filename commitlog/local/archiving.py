@@ -8,7 +8,7 @@ Source: JEP 350, Dynamic CDS Archives.
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 from pathlib import Path
 
 from commitlog.config import Settings
@@ -30,14 +30,17 @@ def archive_classes(settings: Settings, java: Path, *, progress: Progress = lamb
         if archive.exists():
             return
         progress("keeping the classes that a broker loads, with which it starts faster")
-        with tempfile.TemporaryDirectory(dir=directory, prefix=".archive-") as name:
-            made = Path(name) / archive.name
-            try:
-                with _ArchivedBroker(Path(name) / "broker", made, settings):
-                    pass
-                os.replace(made, archive)
-            except (LocalRuntimeError, OSError) as error:
-                progress(f"brokers will start without them: {error}")
+        # Always the same folder: a broker whose parent was killed is found there, and stopped, by the next one.
+        workplace = directory / ".archiving"
+        made = workplace / archive.name
+        try:
+            with _ArchivedBroker(workplace, made, settings):
+                pass
+            os.replace(made, archive)
+        except (LocalRuntimeError, OSError) as error:
+            progress(f"brokers will start without them: {error}")
+        finally:
+            shutil.rmtree(workplace, ignore_errors=True)
 
 
 class _ArchivedBroker(EmbeddedBroker):

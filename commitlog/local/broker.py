@@ -151,7 +151,7 @@ class EmbeddedBroker(EmbeddedServer):
         if not self._is_open:
             arguments.append(f"@{self._access.make()}")
         self._write_configuration()
-        command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1")
+        command = self._command(java, jars, "-Xmx64m", "-XX:TieredStopAtLevel=1", *self._kept_classes(java))
         with self._output().open("wb") as output:
             formatted = subprocess.run(
                 [*command, "kafka.tools.StorageTool", *arguments, "--config", _CONFIGURATION],
@@ -165,7 +165,7 @@ class EmbeddedBroker(EmbeddedServer):
         self._access.made()
 
     def _run(self, java: Path, jars: Sequence[Path]) -> subprocess.Popen[bytes]:
-        command = self._command(java, jars, "-Xms256m", "-Xmx768m")
+        command = self._command(java, jars, "-Xms256m", "-Xmx768m", *self._class_options(java))
         with self._output().open("wb") as output:
             return subprocess.Popen(
                 [*command, "kafka.Kafka", _CONFIGURATION],
@@ -183,7 +183,6 @@ class EmbeddedBroker(EmbeddedServer):
             *("env", "LC_ALL=C.UTF-8"),
             str(java),
             *options,
-            *self._class_options(java),
             _marker(self._directory),
             "-XX:+UseSerialGC",
             "-XX:-UsePerfData",
@@ -193,6 +192,9 @@ class EmbeddedBroker(EmbeddedServer):
         ]
 
     def _class_options(self, java: Path) -> tuple[str, ...]:
+        return self._kept_classes(java)
+
+    def _kept_classes(self, java: Path) -> tuple[str, ...]:
         archive = class_archive(self._settings.cache_dir, java)
         return (*CHECKED_ARCHIVE, f"-XX:SharedArchiveFile={archive}") if archive.exists() else ()
 

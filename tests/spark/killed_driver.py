@@ -172,7 +172,9 @@ def main() -> None:
     feed = spark.readStream.schema(FEED_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(work / "feed"))
     by_function = feed.writeStream.foreachBatch(append_batch).option("checkpointLocation", str(work / "by_function"))
     options = {**orders.settings, "table": FORMAT_TABLE, "checkpointLocation": str(work / "by_format")}
-    by_format = feed.writeStream.format("dying").options(**options, orders=json.dumps(vars(orders)))
+    by_format = feed.writeStream.format("commitlog").options(**options)
+    if orders.step != NO_STEP:
+        by_format = by_format.format("dying").option("orders", json.dumps(vars(orders)))
     queries = [each.trigger(availableNow=True).start() for each in (by_function, by_format)]
     for query in queries:
         query.awaitTermination()

@@ -217,7 +217,7 @@ def _first_genesis(settings: Settings) -> Genesis:
 
 def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
     """What the log is or will be, and the proposals that an adoption that died has committed, in their order."""
-    from commitlog.catalog.migrations import has_catalog
+    from commitlog.catalog.migrations import check_database
     from commitlog.client.files.lake import check_free
     from commitlog.log.genesis import find_genesis
     from commitlog.log.results import ResultsReader
@@ -225,7 +225,7 @@ def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
     genesis = find_genesis(settings)
     if genesis is None:
         check_free(settings.data_path, settings.log)
-        has_catalog(settings, None, timeout_s=DATABASE_TIMEOUT_S)
+        check_database(settings, None, timeout_s=DATABASE_TIMEOUT_S)
         return _first_genesis(settings), ()
     if (genesis.data_path or "").rstrip("/") != settings.data_path:
         raise AdoptionError(

@@ -40,7 +40,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     """
     from commitlog.catalog.connecting import connect, told_plainly
     from commitlog.catalog.guard import install_guard, mark_projector
-    from commitlog.catalog.migrations import has_catalog, migrate
+    from commitlog.catalog.migrations import check_database, migrate
     from commitlog.client.files.lake import claim
     from commitlog.log.genesis import init_log
 
@@ -48,7 +48,7 @@ def prepare(settings: Settings, *, standby: bool = False) -> None:
     genesis = init_log(settings)
     settings = replace(settings, data_path=genesis.data_path or settings.data_path)
     claim(settings.data_path, genesis.log_id, settings.log)
-    is_new = not has_catalog(settings, genesis.log_id, timeout_s=DATABASE_TIMEOUT_S)
+    is_new = not check_database(settings, genesis.log_id, timeout_s=DATABASE_TIMEOUT_S)
     if is_new:
         _make_catalog(settings)
     with told_plainly(settings.database_url), connect(settings.database_url) as connection:
@@ -82,7 +82,7 @@ def check_places(settings: Settings) -> None:
         CatalogMismatchError: the database holds another log's catalog.
         LogUnavailableError, CatalogUnavailableError: a server does not answer.
     """
-    from commitlog.catalog.migrations import has_catalog
+    from commitlog.catalog.migrations import check_database
     from commitlog.client.files.lake import check_free
     from commitlog.log.genesis import find_genesis
 
@@ -90,7 +90,7 @@ def check_places(settings: Settings) -> None:
         return
     try:
         check_free(settings.data_path, settings.log)
-        has_catalog(settings, None, timeout_s=DATABASE_TIMEOUT_S)
+        check_database(settings, None, timeout_s=DATABASE_TIMEOUT_S)
     except (ConfigurationError, CatalogMismatchError):
         # Another service may have made the log meanwhile, and its catalog, and marked the path as its.
         if find_genesis(settings) is None:
