@@ -68,10 +68,8 @@ $(READY): pyproject.toml constraints.txt
 	@echo "[env] installing the pinned packages (about 1 GB on disk, a minute or two the first time)"
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet $(INSTALL) uv
 	@$(BIN)/uv pip $(INSTALL) --quiet --build-constraint constraints.txt --editable '.[spark,local,duckdb,peers,ui,metrics,tracing,registry,simulation,docs,dev]'
-	@echo "[env] fetching the Kafka broker (once for this user)"
-	@$(BIN)/python -m commitlog.local
-	@echo "[env] compiling the core (a minute)"
-	@$(COMPILE)
+	@echo "[env] compiling the core (a minute) and fetching the Kafka broker (once for this user)"
+	@$(BIN)/python -m commitlog.local & fetching=$$!; $(COMPILE); compiled=$$?; wait $$fetching && exit $$compiled
 	@touch $(READY)
 
 compiled: env

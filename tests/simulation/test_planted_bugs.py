@@ -40,9 +40,9 @@ HISTORIES = 2_000
 K = ChangeKind
 
 
-def caught() -> bool:
-    """Whether some history shows a difference, or stops the core."""
-    for seed in range(HISTORIES):
+def caught(first: int) -> bool:
+    """Whether some history shows a difference, or stops the core; the first of them is tried before all others."""
+    for seed in (first, *range(HISTORIES)):
         try:
             if run_seed(seed).difference is not None:
                 return True
@@ -376,6 +376,15 @@ BUGS: list[Callable[[pytest.MonkeyPatch], None]] = [
     references_to_unique_columns_always_hold,
     a_table_is_touched_when_no_row_of_it_changed,
 ]
+FINDS = {
+    skip_renamed: 146,
+    created_and_dropped_again_is_forgotten: 74,
+    texts_are_never_cut_short: 1138,
+    every_transform_is_a_proof: 680,
+    the_node_of_a_replicated_row_is_forgotten: 144,
+    a_table_is_touched_when_no_row_of_it_changed: 169,
+}
+"""The histories that find what few find. Once histories are drawn otherwise they may be others; the test then takes longer."""
 
 
 @pytest.mark.parametrize("plant", BUGS, ids=lambda bug: bug.__name__)
@@ -383,4 +392,4 @@ def test_planted_bug_then_the_oracle_catches_it(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert caught(), f"{HISTORIES} histories did not notice: {plant.__name__}"
+    assert caught(FINDS.get(plant, 0)), f"{HISTORIES} histories did not notice: {plant.__name__}"

@@ -127,4 +127,5 @@ def test_checkpoint_of_rows_when_one_commit_touched_them_all_then_it_loads_as_fa
         return took
 
     of_many, of_one = loading_s(400), loading_s(1)
-    assert of_one < 4 * of_many, f"{of_one:.3f} s for one commit, {of_many:.3f} s for many"
+    # Were they put together piece by piece, it would be some twenty-five times as long.
+    assert of_one < 10 * of_many, f"{of_one:.3f} s for one commit, {of_many:.3f} s for many"
