@@ -111,7 +111,7 @@ check: lint types
 test: chromium check compiled
 	@if $(BIN)/python hatch_build.py; then \
 	  echo "[test] pytest, mistakes planted in the core's sources, which the simulations have to find" && \
-	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) -m 'interpreted and not nightly' tests/simulation && \
+	  COMMITLOG_CORE=interpreted $(BIN)/pytest $(TWO_WORKERS) -m 'interpreted and not nightly' --durations 3 tests/simulation && \
 	  echo "[test] pytest, what the core and the projector cost beside the baseline" && \
 	  COMMITLOG_CORE=compiled $(BIN)/pytest -rP tests/speed && \
 	  echo "[test] pytest, all other tests, the core compiled: real Kafka, PostgreSQL and Spark are started by those that need them" && \
