@@ -126,6 +126,6 @@ def test_checkpoint_of_rows_when_one_commit_touched_them_all_then_it_loads_as_fa
         assert len(loaded.commits[log.head].rows) == 400_000 // commits
         return took
 
-    of_many, of_one = loading_s(400), loading_s(1)
-    # Were they put together piece by piece, it would be some twenty-five times as long.
-    assert of_one < 10 * of_many, f"{of_one:.3f} s for one commit, {of_many:.3f} s for many"
+    of_many, of_one = (min(loading_s(commits) for _ in range(3)) for commits in (400, 1))
+    # Put together piece by piece it would be four times as long, and more in other forms; beside other work one is slow.
+    assert of_one < 3 * of_many, f"{of_one:.3f} s for one commit, {of_many:.3f} s for many"
