@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from commitlog import compiled
 from commitlog.ops.cli import cli
+
+pytestmark = pytest.mark.no_cover
 
 
 def test_bench_decide_when_in_json_then_each_step_of_a_proposal_and_the_form_that_ran() -> None:

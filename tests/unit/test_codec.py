@@ -33,6 +33,8 @@ from commitlog.log import codec
 from commitlog.log.codec.framing import HEADER_SIZE_BYTES, MARKER, schemas_dir
 from commitlog.log.codec.records.headers import HEADERS
 
+pytestmark = pytest.mark.no_cover
+
 # --- round trips ------------------------------------------------------------------------------------------------------
 
 

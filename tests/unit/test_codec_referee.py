@@ -47,6 +47,8 @@ from commitlog.log.codec.container import read_sections, read_told, write_sectio
 from commitlog.log.codec.framing import HEADER_SIZE_BYTES, schemas_dir
 from commitlog.log.codec.records.headers import HEADERS
 
+pytestmark = pytest.mark.no_cover
+
 
 @functools.cache
 def parsed(record: str) -> Any:

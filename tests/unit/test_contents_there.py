@@ -27,6 +27,8 @@ from commitlog.errors import (
 from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
 
+pytestmark = pytest.mark.no_cover
+
 COLUMNS = {"id": "int64", "v": "varchar"}
 Sites = Callable[..., InMemoryCommitLog]
 

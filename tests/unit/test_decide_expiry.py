@@ -117,6 +117,7 @@ def test_snapshots_older_than_a_time_then_the_floor_follows_the_clock() -> None:
     log.check_replay()
 
 
+@pytest.mark.no_cover
 def test_snapshots_over_years_then_their_times_take_little_room_and_the_floor_still_follows_the_clock() -> None:
     hour_ms = 3_600_000
     log = DecidedLog()

@@ -44,6 +44,7 @@ class Taken:
         tracemalloc.stop()
 
 
+@pytest.mark.no_cover
 def test_checkpoint_of_many_rows_when_written_and_loaded_then_it_takes_little_beside_the_state(
     state: SequencerState, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_table_that_is_forgotten_while_its_rows_are_in_the_window_then_the_check
     log.check_replay()
 
 
+@pytest.mark.no_cover
 def test_checkpoint_of_rows_when_one_commit_touched_them_all_then_it_loads_as_fast_as_that_of_many_commits() -> None:
     log = DecidedLog()
     log.commit(keyed_table())
@@ -113,19 +115,21 @@ def test_checkpoint_of_rows_when_one_commit_touched_them_all_then_it_loads_as_fa
     sections = [section for section in dump_state(log.state) if section.name != "touched_rows"]
     (table_id,) = log.state.tables
 
-    def loading_s(commits: int) -> float:
+    def fastest_s(commits: int) -> float:
         touched = [
             CheckpointSection(
                 "touched_rows", False, [[log.head - piece % commits, table_id, str(n)] for n in range(1_000)]
             )
             for piece in range(400)
         ]
-        began = time.process_time()
-        loaded = load_state([*sections, *touched])
-        took = time.process_time() - began
-        assert len(loaded.commits[log.head].rows) == 400_000 // commits
-        return took
+        took = []
+        for _ in range(3):
+            began = time.process_time()
+            loaded = load_state([*sections, *touched])
+            took.append(time.process_time() - began)
+            assert len(loaded.commits[log.head].rows) == 400_000 // commits
+        return min(took)
 
-    of_many, of_one = (min(loading_s(commits) for _ in range(3)) for commits in (400, 1))
+    of_many, of_one = fastest_s(400), fastest_s(1)
     # Put together piece by piece it would be four times as long, and more in other forms; beside other work one is slow.
     assert of_one < 3 * of_many, f"{of_one:.3f} s for one commit, {of_many:.3f} s for many"

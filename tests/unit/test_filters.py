@@ -25,6 +25,8 @@ from commitlog.domain.model.types import parse_type
 from commitlog.errors import InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
 
+pytestmark = pytest.mark.no_cover
+
 
 @pytest.mark.parametrize(
     ("text", "same"),

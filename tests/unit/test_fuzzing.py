@@ -38,6 +38,8 @@ from commitlog.log import codec
 from commitlog.log.chain import Chain
 from commitlog.ops.cli import cli
 
+pytestmark = pytest.mark.no_cover
+
 SEED = int(os.environ.get("COMMITLOG_TEST_SEED", "1"))
 INPUTS = int(os.environ.get("COMMITLOG_TEST_INPUTS", "3000"))
 INPUTS_NIGHTLY = 1_000_000

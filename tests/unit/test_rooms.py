@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.no_cover
+
 PACKAGE = Path(__file__).resolve().parents[2] / "commitlog"
 
 
