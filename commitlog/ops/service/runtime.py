@@ -43,6 +43,7 @@ from commitlog.ops.service.supervisor import (
 _UNTIL_KEY = "; press Ctrl-C to stop all"
 """Not said of what runs in the background."""
 DETACHED_START_TIMEOUT_S = 600.0
+LISTENING_TIMEOUT_S = 60.0
 DOWN_TIMEOUT_S = 90.0
 KILL_TIMEOUT_S = 10.0
 
@@ -272,11 +273,13 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     )
     try:
         supervisor.check()
+        _await_listening(settings, supervisor)
         _tell(settings, supervisor)
-        for line in status(settings).lines():
+        running = status(settings)
+        for line in running.lines():
             say(line)
         say(f"ready after {time.monotonic() - started_at:.1f} s{_UNTIL_KEY}")
-        page = None
+        page = running.page
         while True:
             time.sleep(POLL_S)
             home.check_kept()
@@ -293,6 +296,20 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     finally:
         home.leave()
         supervisor.stop()
+
+
+def _await_listening(settings: Settings, supervisor: Supervisor) -> None:
+    """Wait for the page and the gateway: whoever looked for one that only begins would be told that none runs. For a while at
+    most, and not for one that has ended already."""
+    deadline = time.monotonic() + LISTENING_TIMEOUT_S
+    while time.monotonic() < deadline and any(
+        each.name in (PAGE.name, GATEWAY.name)
+        and (each.pid is not None and each.starts == 1)
+        and running_at(settings, each.name) is None
+        for each in supervisor.described()
+    ):
+        time.sleep(POLL_S)
+        supervisor.check()
 
 
 def _check_not_moved(settings: Settings) -> None:
