@@ -55,10 +55,8 @@ _CONDITIONS = {
     "before_seq": sql.SQL("o.seq < %(before_seq)s"),
     "table": sql.SQL(_OF_TABLE),
     "table_id": sql.SQL("""
-        (o.snapshot_id IN (
-            SELECT snapshot_id FROM ducklake_snapshot_changes
-            WHERE changes_made ~ ('(^|,)[a-z_]+:' || %(table_id)s::bigint || '(,|$)')
-            UNION SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table_id)s)
+        (c.changes_made ~ ('(^|,)[a-z_]+:' || %(table_id)s::bigint || '(,|$)')
+        OR o.snapshot_id IN (SELECT begin_snapshot FROM ducklake_table WHERE table_id = %(table_id)s)
         OR o.verdict = 'REJECTED' AND EXISTS (
             SELECT FROM commitlog.refused_tables r
             JOIN ducklake_table t ON lower(t.table_name) = lower(r.table_name)
