@@ -70,9 +70,8 @@ PASSWORD = re.compile(f"{PASSWORD_MARK}[0-9a-f]{{32}}")
 NewDatabase = Callable[[], AbstractContextManager[str]]
 
 
-# Logs in memory, and a browser, are for the tests of all folders.
-sys.path.insert(0, str(TESTS / "unit"))
-sys.path.insert(0, str(TESTS / "browser"))
+# Logs in memory, a gateway, and a browser, are for the tests of all folders.
+sys.path[:0] = [str(TESTS / folder) for folder in ("browser", "integration", "unit")]
 # Of what servers take to start, Java's second compiler is half, and few of them live to gain by it.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
