@@ -271,9 +271,17 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         say=say,
         on_change=changed.set,
     )
+
+    def watch() -> None:
+        time.sleep(POLL_S)
+        home.check_kept()
+        for line in home.revive():
+            say(line)
+        supervisor.check()
+
     try:
         supervisor.check()
-        _await_listening(settings, supervisor)
+        _await_listening(settings, supervisor, watch)
         _tell(settings, supervisor)
         running = status(settings)
         for line in running.lines():
@@ -281,13 +289,9 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         say(f"ready after {time.monotonic() - started_at:.1f} s{_UNTIL_KEY}")
         page = running.page
         while True:
-            time.sleep(POLL_S)
-            home.check_kept()
+            watch()
             if page is None and (page := running_at(settings, PAGE.name)):
                 say(f"page       {page}")
-            for line in home.revive():
-                say(line)
-            supervisor.check()
             # Its disk may be full, by which nobody is to end.
             with suppress(OSError):
                 if changed.is_set():
@@ -298,7 +302,7 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         supervisor.stop()
 
 
-def _await_listening(settings: Settings, supervisor: Supervisor) -> None:
+def _await_listening(settings: Settings, supervisor: Supervisor, watch: Callable[[], None]) -> None:
     """Wait for the page and the gateway: whoever looked for one that only begins would be told that none runs. For a while at
     most, and not for one that has ended already."""
     deadline = time.monotonic() + LISTENING_TIMEOUT_S
@@ -308,8 +312,7 @@ def _await_listening(settings: Settings, supervisor: Supervisor) -> None:
         and running_at(settings, each.name) is None
         for each in supervisor.described()
     ):
-        time.sleep(POLL_S)
-        supervisor.check()
+        watch()
 
 
 def _check_not_moved(settings: Settings) -> None:
