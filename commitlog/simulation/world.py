@@ -43,7 +43,8 @@ LOG = "main"
 PARTITIONS = 2
 SUBSCRIBERS = ("subscriber",)
 START_AGAIN_S = 0.2
-SETTLE_S_MAX = 120.0
+SETTLE_S_MAX = 180.0
+"""Clients that have gone deaf are noticed one behind another: a sequencer's voice after a minute, then a writer's two."""
 FUSE_MAX = 150
 ANSWER_S = 2.0
 DELIVERY_S = 20.0
