@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError, ResultsTrimmedError
@@ -24,6 +24,7 @@ from commitlog.log.connection import (
     make_producer,
 )
 from commitlog.log.reading import read_through
+from commitlog.log.reports import offset_of
 from commitlog.log.topic_settings import create_trims_topic, partition_counts
 from commitlog.log.topics import topics_of
 
@@ -123,13 +124,20 @@ def write_trim(settings: Settings, trim: Trim) -> None:
         topics.trims,
         value=encode_trim(trim),
         partition=0,
-        on_delivery=lambda error, _: failures.append(error.str()) if error is not None else None,
+        on_delivery=lambda error, message: failures.extend(_failed(error, message)),
     )
     left = producer.flush(WRITE_TIMEOUT_S)
     if left or failures:
         detail = f"the trim could not be noted: {'; '.join(failures) or 'no answer'}"
         raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(WRITE_TIMEOUT_S * 1000), detail=detail)
     delete_before(settings, trim)
+
+
+def _failed(error: KafkaError | None, message: Message) -> list[str]:
+    """Why a note may not be there; empty when it is."""
+    if error is not None:
+        return [error.str()]
+    return ["acknowledged without an offset"] if offset_of(message) is None else []
 
 
 def delete_before(settings: Settings, trim: Trim) -> None:
