@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from commitlog.config import Settings
 from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError, ResultsTrimmedError
@@ -24,7 +24,7 @@ from commitlog.log.connection import (
     make_producer,
 )
 from commitlog.log.reading import read_through
-from commitlog.log.reports import offset_of
+from commitlog.log.reports import Delivery, Report
 from commitlog.log.topic_settings import create_trims_topic, partition_counts
 from commitlog.log.topics import topics_of
 
@@ -119,25 +119,19 @@ def write_trim(settings: Settings, trim: Trim) -> None:
     """
     topics = topics_of(settings.log)
     create_trims_topic(settings)
-    producer, failures = make_producer(settings, linger_ms=0), list[str]()
+    producer, reports = make_producer(settings, linger_ms=0), list[Report]()
     producer.produce(
         topics.trims,
         value=encode_trim(trim),
         partition=0,
-        on_delivery=lambda error, message: failures.extend(_failed(error, message)),
+        on_delivery=Delivery(lambda _, report: reports.append(report), 0),
     )
-    left = producer.flush(WRITE_TIMEOUT_S)
-    if left or failures:
-        detail = f"the trim could not be noted: {'; '.join(failures) or 'no answer'}"
+    producer.flush(WRITE_TIMEOUT_S)
+    report = reports[0] if reports else Report(None, "no answer")
+    if report.offset is None:
+        detail = f"the trim could not be noted: {report.error or 'it was acknowledged without an offset'}"
         raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(WRITE_TIMEOUT_S * 1000), detail=detail)
     delete_before(settings, trim)
-
-
-def _failed(error: KafkaError | None, message: Message) -> list[str]:
-    """Why a note may not be there; empty when it is."""
-    if error is not None:
-        return [error.str()]
-    return ["acknowledged without an offset"] if offset_of(message) is None else []
 
 
 def delete_before(settings: Settings, trim: Trim) -> None:

@@ -289,7 +289,7 @@ def test_history_of_a_table_when_it_has_very_many_commits_then_the_newest_are_fo
             "INSERT INTO commitlog.outcomes (seq, verdict, snapshot_id, head_snapshot_id, conflict_count, decided_at, epoch, "
             "source_partition, source_offset) SELECT n, 'COMMITTED', n, n, 0, now(), 1, 0, n FROM generate_series(2, 20000) n"
         )
-        # As little as a hundred thousand commits would find.
+        # So little that these commits exceed it, as a few hundred thousand do what PostgreSQL gives by itself.
         lake.conn.execute(SQL("ALTER DATABASE {} SET work_mem = '64kB'").format(Identifier(lake.conn.info.dbname)))
     with psycopg.connect(database_url, autocommit=True) as conn:
         conn.execute("ANALYZE")

@@ -39,7 +39,3 @@ def test_simulation_when_a_seed_is_run_again_then_the_same_happens() -> None:
         assert running.run(7, 3 * STEPS, story) is None
     assert stories[0] == stories[1]
     assert len(stories[0]) > 50
-
-
-def test_simulation_when_a_trims_note_is_only_supposed_to_be_there_then_nothing_is_deleted_by_it() -> None:
-    assert running.run(2_873, STEPS_NIGHTLY) is None

@@ -1,4 +1,4 @@
-"""What `up` says when: its services are processes, its servers are only told of."""
+"""What `up` says, and when: on services that are processes, and servers that are not there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDS, STAYS = "raise SystemExit(1)", "import time; time.sleep(3600)"
 
 
 def as_it_says(monkeypatch: pytest.MonkeyPatch, home: Path, **programs: str) -> list[str]:
-    """What `up` says until it would begin to watch its servers, the address of a service without its port."""
+    """What `up` says until it is ready, the address of a service without its port."""
     monkeypatch.setattr(runtime, "find_genesis", lambda settings: None)
     settings = replace(
         Settings.load(environment={}, home=home),

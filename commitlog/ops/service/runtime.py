@@ -308,7 +308,8 @@ def _await_listening(settings: Settings, supervisor: Supervisor, watch: Callable
     deadline = time.monotonic() + LISTENING_TIMEOUT_S
     while time.monotonic() < deadline and any(
         each.name in (PAGE.name, GATEWAY.name)
-        and (each.pid is not None and each.starts == 1)
+        and each.pid is not None
+        and each.starts == 1
         and running_at(settings, each.name) is None
         for each in supervisor.described()
     ):
