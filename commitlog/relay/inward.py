@@ -23,6 +23,7 @@ from commitlog.log.genesis import require_genesis
 from commitlog.log.proposals import cannot_be_unpacked, end_of_batch
 from commitlog.log.reading import take
 from commitlog.log.receipts import receipts_in
+from commitlog.log.reports import offset_of
 from commitlog.log.topics import BorderTopics, relay_of, topics_of
 from commitlog.log.triage import Consumed, Triage, consumed, in_words, triage
 from commitlog.relay.progress import RelayProgress
@@ -170,11 +171,11 @@ class Inward:
         *,
         key: bytes | None = None,
     ) -> None:
-        def told(error: KafkaError | None, _: Message) -> None:
+        def told(error: KafkaError | None, written: Message) -> None:
             if error is not None and triage(error) is Triage.TOO_LARGE and topic == self._topics.proposals:
                 self._set_aside(producer, message, f"{len(value):,} bytes are more than the log takes")
-            elif error is not None:
-                self._failure = error
+            elif self._has_failed(error, written):
+                return
             elif topic == self._topics.proposals:
                 self._progress.proposals += 1
             else:
@@ -207,11 +208,16 @@ class Inward:
             on_delivery=self._told_of_dead_letter,
         )
 
-    def _told_of_dead_letter(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self._failure = error
-        else:
+    def _told_of_dead_letter(self, error: KafkaError | None, written: Message) -> None:
+        if not self._has_failed(error, written):
             self._progress.dead_letters += 1
+
+    def _has_failed(self, error: KafkaError | None, written: Message) -> bool:
+        """Whether a record may not be there: what the client only supposes to be is sent again."""
+        if error is None and offset_of(written) is None:
+            error = KafkaError(KafkaError._RETRY, "acknowledged without an offset")
+        self._failure = error or self._failure
+        return error is not None
 
     def _wait_until_taken(self, producer: Producer) -> None:
         """Until the broker has all that was sent; what it had not in time is read and sent again."""

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
+from deliveries import Said, SayingProducer
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
-from commitlog.errors import LogIntegrityError
+from commitlog.errors import LogIntegrityError, LogUnavailableError
 from commitlog.log.codec import encode_genesis, encode_receipts
 from commitlog.log.codec.framing import HEADER_SIZE_BYTES, MARKER
-from commitlog.log.topics import border_topics_of
+from commitlog.log.topics import border_topics_of, topics_of
 from commitlog.relay.inward import Inward
+from commitlog.relay.progress import RelayProgress
 
 GENESIS = Genesis(b"L" * 16)
 RECEIPTS = encode_receipts([], log_id=b"L" * 16, partition=0)
@@ -76,3 +78,43 @@ def test_receipts_when_they_are_another_logs_then_left_out_unless_that_has_taken
     else:
         with pytest.raises(LogIntegrityError, match="receipts of another log"):
             given(of_another)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ((None, None), "acknowledged without an offset"),
+        ((None, -1001), "acknowledged without an offset"),
+        ((KafkaError(KafkaError._MSG_TIMED_OUT), None), "timed out"),
+        ((None, 0), ""),
+    ],
+)
+@pytest.mark.parametrize("value", [b"no proposal", RECEIPTS], ids=["a dead letter", "receipts"])
+def test_record_when_it_may_not_be_there_then_it_does_not_count_as_given(value: bytes, said: Said, why: str) -> None:
+    topic = topics_of("l").receipts if value is RECEIPTS else border_topics_of("l").proposals
+    of_message = {
+        "value": value,
+        "key": None,
+        "headers": None,
+        "topic": topic,
+        "partition": 0,
+        "offset": 7,
+        "error": None,
+    }
+    message = SimpleNamespace(**{name: partial(lambda told: told, each) for name, each in of_message.items()})
+    committed: list[Any] = []
+    come = [[message]]
+    consumer = SimpleNamespace(
+        consume=lambda *_: come.pop() if come else [], commit=lambda **it: committed.append(it["offsets"])
+    )
+    unused: Any = None
+    progress = RelayProgress()
+    registry: Any = SimpleNamespace(schema_of=unused)
+    inward = Inward(Settings.load(log="l"), GENESIS, border_topics_of("l"), registry, progress, receipts_id=5)
+    if why:
+        with pytest.raises(LogUnavailableError, match=why):
+            inward._take_over(consumer, SayingProducer(said))  # type: ignore[arg-type]
+        assert (committed, progress) == ([], RelayProgress())
+    else:
+        inward._take_over(consumer, SayingProducer(said))  # type: ignore[arg-type]
+        assert len(committed) == progress.receipts + progress.dead_letters == 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from deliveries import Said, SayingProducer
 
 from commitlog.config import Settings
 from commitlog.errors import LogUnavailableError
@@ -16,25 +14,6 @@ from commitlog.log import trims
 from commitlog.log.codec import Trim
 
 NOTE = Trim(b"genesis", bytes(16), 5, 1, bytes(32), 9, 3, "/archive", 0)
-
-
-class Producer:
-    """Says of what it is given, when it is flushed, one thing, or nothing."""
-
-    def __init__(self, said: tuple[KafkaError | None, int | None] | None) -> None:
-        self._said = said
-        self._told: Callable[[Any, Any], None] | None = None
-
-    def produce(self, *_: object, on_delivery: Callable[[Any, Any], None], **__: object) -> None:
-        self._told = on_delivery
-
-    def flush(self, _: float) -> int:
-        if self._said is None:
-            return 1
-        assert self._told is not None
-        error, offset = self._said
-        self._told(error, SimpleNamespace(offset=lambda: offset))
-        return 0
 
 
 @pytest.fixture
@@ -46,29 +25,29 @@ def deleted(monkeypatch: pytest.MonkeyPatch) -> list[Trim]:
     return found
 
 
-def write(monkeypatch: pytest.MonkeyPatch, home: Path, said: tuple[KafkaError | None, int | None] | None) -> None:
-    monkeypatch.setattr(trims, "make_producer", lambda settings, **options: Producer(said))
+def write(monkeypatch: pytest.MonkeyPatch, home: Path, said: list[Said]) -> None:
+    monkeypatch.setattr(trims, "make_producer", lambda settings, **options: SayingProducer(*said))
     trims.write_trim(Settings.load(environment={}, home=home), NOTE)
 
 
 def test_trim_when_its_note_is_there_then_deletes(
     deleted: list[Trim], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write(monkeypatch, tmp_path, (None, 0))
+    write(monkeypatch, tmp_path, [(None, 0)])
     assert deleted == [NOTE]
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ((None, None), "acknowledged without an offset"),
-        ((None, -1001), "acknowledged without an offset"),
-        ((KafkaError(KafkaError._MSG_TIMED_OUT), None), "timed out"),
-        (None, "no answer"),
+        ([(None, None)], "acknowledged without an offset"),
+        ([(None, -1001)], "acknowledged without an offset"),
+        ([(KafkaError(KafkaError._MSG_TIMED_OUT), None)], "timed out"),
+        ([], "no answer"),
     ],
 )
 def test_trim_when_its_note_may_not_be_there_then_deletes_nothing(
-    said: tuple[KafkaError | None, int | None] | None,
+    said: list[Said],
     why: str,
     deleted: list[Trim],
     monkeypatch: pytest.MonkeyPatch,
