@@ -22,6 +22,7 @@ from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, LogUnavailableError
 from commitlog.log.checkpoint import forget_checkpoints
 from commitlog.log.connection import MESSAGE_BYTES_MAX, batch_bytes, end_offsets, make_producer
+from commitlog.log.reports import offset_of
 from commitlog.log.results import ResultRecord
 from commitlog.log.topic_settings import create_topics, partition_counts, topic_message_bytes_max
 from commitlog.log.topics import topics_of
@@ -126,9 +127,19 @@ class _Writing:
 
     def __exit__(self, error_type: object, *_: object) -> None:
         left = self._producer.flush(FLUSH_TIMEOUT_S)
-        if error_type is None and (left or self._failures):
-            detail = f"{self._topic} could not be written: {'; '.join(self._failures[:3]) or f'{left} messages wait'}"
+        if error_type is not None:
+            return
+        if left:
+            self._failures.append(f"{left} messages wait")
+        # An acknowledgement without an offset is no proof, and behind the last message nothing else would show its absence.
+        if not self._failures and (end := self._end()) != self.offset:
+            self._failures.append(f"it ends at {end} instead of {self.offset}")
+        if self._failures:
+            detail = f"{self._topic} could not be written: {'; '.join(self._failures[:3])}"
             raise LogUnavailableError(self._settings.bootstrap_servers, detail=detail)
+
+    def _end(self) -> int:
+        return end_offsets(self._settings, self._topic, [self._partition])[self._partition]
 
     def fill_to(self, offset: int) -> None:
         """Write empty messages up to an offset."""
@@ -149,5 +160,5 @@ class _Writing:
     def _note(self, expected: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failures.append(error.str())
-        elif message.offset() not in (expected, None, -1):
-            self._failures.append(f"somebody else writes: offset {message.offset()} instead of {expected}")
+        elif (offset := offset_of(message)) not in (expected, None):
+            self._failures.append(f"somebody else writes: offset {offset} instead of {expected}")
