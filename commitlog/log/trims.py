@@ -115,7 +115,7 @@ def write_trim(settings: Settings, trim: Trim) -> None:
     """Writes down what will be deleted, then deletes it: the results before the first outcome that stays.
 
     Raises:
-        LogUnavailableError: no broker has answered; the note may be there, and nothing is deleted without it.
+        LogUnavailableError: no broker has answered, or none knows where the note is; it may be there, and nothing is deleted.
     """
     topics = topics_of(settings.log)
     create_trims_topic(settings)
@@ -129,8 +129,12 @@ def write_trim(settings: Settings, trim: Trim) -> None:
     producer.flush(WRITE_TIMEOUT_S)
     report = reports[0] if reports else Report(None, "no answer")
     if report.offset is None:
-        detail = f"the trim could not be noted: {report.error or 'it was acknowledged without an offset'}"
-        raise LogUnavailableError(settings.bootstrap_servers, waited_ms=int(WRITE_TIMEOUT_S * 1000), detail=detail)
+        raise LogUnavailableError(
+            settings.bootstrap_servers,
+            met="has not noted the trim",
+            detail=report.error or "acknowledged without an offset",
+            advice="Nothing was deleted; trim again",
+        )
     delete_before(settings, trim)
 
 

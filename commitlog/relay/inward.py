@@ -71,7 +71,7 @@ class Inward:
         """Do so until it is told to stop.
 
         Raises:
-            LogUnavailableError: a broker did not take what was sent in time.
+            LogUnavailableError: a broker did not take what was sent, or not in time.
             LogRefusedError: Kafka does not let a topic be read or written.
             RegistryUnavailableError: the registry does not answer.
             LogIntegrityError: a receipt is of a newer version, or another log has taken this one's place.
@@ -227,7 +227,12 @@ class Inward:
             raise LogRefusedError(self._settings.bootstrap_servers, failure.name(), detail=failure.str())
         if left or failure is not None:
             detail = f"{left} records wait" if failure is None else in_words(failure)
-            raise LogUnavailableError(self._settings.bootstrap_servers, detail=detail)
+            raise LogUnavailableError(
+                self._settings.bootstrap_servers,
+                met="has not taken all that was sent",
+                detail=detail,
+                advice="The relay sends it again when it starts",
+            )
 
 
 def _ends_of(messages: list[Message]) -> list[TopicPartition]:

@@ -40,12 +40,11 @@ def _node(outcome: m.Outcome) -> _Node:
     assert proposal is not None
     assert at is not None
     reads = ((read.table, _text(key)) for read in proposal.reads if isinstance(read, m.RowsRead) for key in read.keys)
-    # Such as a delete of a row that another had deleted.
-    skipped = {each.change for each in outcome.resolutions if each.action is m.ResolutionAction.SKIPPED}
+    # One that is skipped, such as a delete of a row that another had deleted, writes nothing.
     writes = (
         (change.table, _text(change.row if isinstance(change, m.InsertRow) else change.key))
-        for index, change in enumerate(proposal.changes)
-        if isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow) and index not in skipped
+        for change, effect in zip(proposal.changes, outcome.effects, strict=True)
+        if isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow) and not effect.skipped
     )
     is_serializable = proposal.isolation is m.Isolation.SERIALIZABLE
     return _Node(at, proposal.base_snapshot_id, frozenset(reads if is_serializable else ()), frozenset(writes))

@@ -44,8 +44,8 @@ PARTITIONS = 2
 SUBSCRIBERS = ("subscriber",)
 START_AGAIN_S = 0.2
 SETTLE_S_MAX = 130.0
-"""Clients that have gone deaf are noticed one behind another: a sequencer's voice after a minute, then a writer's two:
-one run of 1,000 steps in a thousand takes 122 s. The less is allowed, the more is found that waits too long."""
+"""Clients that have gone deaf are noticed one behind another, a sequencer's voice after a minute, then each of a writer's. One
+run of 1,000 steps in a thousand takes 122 s. The less is allowed, the more is found that waits too long."""
 FUSE_MAX = 150
 ANSWER_S = 2.0
 DELIVERY_S = 20.0

@@ -354,7 +354,7 @@ def test_planted_bug_then_a_seed_finds_it(bug: Callable[[Patch], None], monkeypa
     steps = LONGER.get(bug, STEPS)
     with monkeypatch.context() as patch:
         bug(patch)
-        broken = running.first_broken(BUGS[bug], 1, steps) or running.first_broken(0, SEEDS, steps)
+        broken = running.first_broken(BUGS[bug], 1, steps) or running.first_broken(0, SEEDS * STEPS // steps, steps)
     assert broken is not None, "no seed has found it"
     assert broken.seed is not None
     assert running.first_broken(broken.seed, 1, steps) is None, "what is broken there is not what was planted"

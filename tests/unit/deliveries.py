@@ -13,20 +13,14 @@ Said = tuple[KafkaError | None, int | None]
 
 
 class SayingProducer:
-    """Says it of one record after another when it is flushed; those that nothing is left for wait on.
-
-    Attributes:
-        topics: of the records that it was given.
-    """
+    """Says it of one record after another when it is flushed; those that nothing is left for wait on."""
 
     def __init__(self, *said: Said) -> None:
-        self.topics: list[str] = []
         self._said = list(said)
         self._told: list[Callable[[Any, Any], None]] = []
 
-    def produce(self, topic: str, *_: object, on_delivery: Callable[[Any, Any], None], **__: object) -> None:
+    def produce(self, *_: object, on_delivery: Callable[[Any, Any], None], **__: object) -> None:
         """Is given a record."""
-        self.topics.append(topic)
         self._told.append(on_delivery)
 
     def poll(self, _: float) -> None:

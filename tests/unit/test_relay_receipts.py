@@ -11,15 +11,17 @@ from confluent_kafka import KafkaError, TopicPartition
 from deliveries import Said, SayingProducer
 
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis
+from commitlog.domain.model import Genesis, Proposal
 from commitlog.errors import LogIntegrityError, LogUnavailableError
-from commitlog.log.codec import encode_genesis, encode_receipts
+from commitlog.log.codec import encode_genesis, encode_proposal, encode_receipts
+from commitlog.log.codec.confluent import framed, schema_text
 from commitlog.log.codec.framing import HEADER_SIZE_BYTES, MARKER
 from commitlog.log.topics import border_topics_of, topics_of
 from commitlog.relay.inward import Inward
 from commitlog.relay.progress import RelayProgress
 
 GENESIS = Genesis(b"L" * 16)
+PROPOSAL = framed(encode_proposal(Proposal(b"p" * 16, "w", 0, (), created_at_ms=1)), 5)
 RECEIPTS = encode_receipts([], log_id=b"L" * 16, partition=0)
 
 
@@ -89,8 +91,14 @@ def test_receipts_when_they_are_another_logs_then_left_out_unless_that_has_taken
         ((None, 0), ""),
     ],
 )
-@pytest.mark.parametrize("value", [b"no proposal", RECEIPTS], ids=["a dead letter", "receipts"])
-def test_record_when_it_may_not_be_there_then_it_does_not_count_as_given(value: bytes, said: Said, why: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "counted"),
+    [(PROPOSAL, "proposals"), (b"no proposal", "dead_letters"), (RECEIPTS, "receipts")],
+    ids=["a proposal", "a dead letter", "receipts"],
+)
+def test_record_when_it_may_not_be_there_then_it_does_not_count_as_given(
+    value: bytes, counted: str, said: Said, why: str
+) -> None:
     topic = topics_of("l").receipts if value is RECEIPTS else border_topics_of("l").proposals
     of_message = {
         "value": value,
@@ -107,9 +115,8 @@ def test_record_when_it_may_not_be_there_then_it_does_not_count_as_given(value: 
     consumer = SimpleNamespace(
         consume=lambda *_: come.pop() if come else [], commit=lambda **it: committed.append(it["offsets"])
     )
-    unused: Any = None
     progress = RelayProgress()
-    registry: Any = SimpleNamespace(schema_of=unused)
+    registry: Any = SimpleNamespace(schema_of=lambda _: schema_text("proposal.avsc"))
     inward = Inward(Settings.load(log="l"), GENESIS, border_topics_of("l"), registry, progress, receipts_id=5)
     if why:
         with pytest.raises(LogUnavailableError, match=why):
@@ -117,4 +124,4 @@ def test_record_when_it_may_not_be_there_then_it_does_not_count_as_given(value: 
         assert (committed, progress) == ([], RelayProgress())
     else:
         inward._take_over(consumer, SayingProducer(said))  # type: ignore[arg-type]
-        assert len(committed) == progress.receipts + progress.dead_letters == 1
+        assert (len(committed), progress) == (1, RelayProgress(**{counted: 1}))

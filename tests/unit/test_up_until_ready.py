@@ -23,11 +23,21 @@ settings = Settings.load()
 with listening("127.0.0.1", 0) as taken, noted(settings, sys.argv[1], "127.0.0.1", taken):
     time.sleep(3600)
 """
+LATE = f"""
+import sys, time
+from pathlib import Path
+from commitlog.config import Settings
+
+while not (Settings.load().home / "ready").exists():
+    time.sleep(0.05)
+{LISTENS}"""
 ENDS, STAYS = "raise SystemExit(1)", "import time; time.sleep(3600)"
 
 
-def as_it_says(monkeypatch: pytest.MonkeyPatch, home: Path, **programs: str) -> list[str]:
-    """What `up` says until it is ready, the address of a service without its port."""
+def as_it_says(
+    monkeypatch: pytest.MonkeyPatch, home: Path, *, until: Sequence[str] = ("ready",), **programs: str
+) -> list[str]:
+    """What `up` says until it has said all that is waited for, the address of a service without its port."""
     monkeypatch.setattr(runtime, "find_genesis", lambda settings: None)
     settings = replace(
         Settings.load(environment={}, home=home),
@@ -41,7 +51,11 @@ def as_it_says(monkeypatch: pytest.MonkeyPatch, home: Path, **programs: str) -> 
     said: list[str] = []
 
     def watched() -> None:
-        if any(line.startswith("ready") for line in said):
+        assert runtime.status(settings).bootstrap_servers, "other programs know the servers meanwhile"
+        begun = {line.split()[0] for line in said}
+        if "ready" in begun:
+            (home / "ready").touch()
+        if begun.issuperset(until):
             raise KeyboardInterrupt
 
     stub = SimpleNamespace(
@@ -78,6 +92,19 @@ def test_up_when_the_page_does_not_listen_for_long_then_is_ready_without(
     monkeypatch.setattr(runtime, "LISTENING_TIMEOUT_S", 0.5)
     said = as_it_says(monkeypatch, tmp_path, **{PAGE.name: STAYS})
     assert said.index("Kafka was started again") < said.index("ready"), "its servers are watched meanwhile"
+
+
+def test_up_when_page_and_gateway_listen_late_then_says_so_when_they_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "LISTENING_TIMEOUT_S", 0.5)
+    waited_for = ("ready", "page", "gateway")
+    said = as_it_says(monkeypatch, tmp_path, until=waited_for, **{PAGE.name: LATE, GATEWAY.name: LATE})
+    assert sorted(line for line in said[said.index("ready") :] if line.startswith(waited_for)) == [
+        "gateway",
+        "page       http://",
+        "ready",
+    ]
 
 
 def test_up_when_a_service_that_nobody_connects_to_does_not_listen_then_is_ready(

@@ -54,7 +54,7 @@ def restore(
     Raises:
         ConfigurationError: there is something of this log in the broker, or nothing in the backup.
         LogIntegrityError: the backup is not what was written. Nothing was restored.
-        LogUnavailableError: the broker does not answer; delete the log's topics and begin again.
+        LogUnavailableError: the broker does not answer, or has not taken all; delete the log's topics and begin again.
     """
     _check_empty(settings)
     state, end = _replayed(source, partial(on_progress, "checking the backup"))
@@ -135,8 +135,12 @@ class _Writing:
         if not self._failures and (end := self._end()) != self.offset:
             self._failures.append(f"it ends at {end} instead of {self.offset}")
         if self._failures:
-            detail = f"{self._topic} could not be written: {'; '.join(self._failures[:3])}"
-            raise LogUnavailableError(self._settings.bootstrap_servers, detail=detail)
+            raise LogUnavailableError(
+                self._settings.bootstrap_servers,
+                met=f"has not taken all of {self._topic}",
+                detail="; ".join(self._failures[:3]),
+                advice="Delete the log's topics, and restore it again",
+            )
 
     def _end(self) -> int:
         return end_offsets(self._settings, self._topic, [self._partition])[self._partition]

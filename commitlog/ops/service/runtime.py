@@ -118,10 +118,7 @@ class RuntimeStatus:
             shown = without_password(self.database_url)
             yield f"PostgreSQL {shown}{'' if self.postgres_answers else ' (does not answer)'}"
             yield f"lake       {self.data_path}"
-        if self.page is not None:
-            yield f"page       {self.page}"
-        if self.gateway is not None:
-            yield f"gateway    {self.gateway} (`commitlog duckdb`)"
+        yield from _places(self.page, self.gateway)
         for service in self.services:
             yield f"service    {service['name']}: pid {service['pid']}, started {counted(int(str(service['starts'])), 'time')}"
         if not self.running and (self.kafka_answers or self.postgres_answers):
@@ -281,17 +278,23 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
 
     try:
         supervisor.check()
+        # Other programs may use the servers by now.
+        write_run_file(settings, {})
         _await_listening(settings, supervisor, watch)
         _tell(settings, supervisor)
         running = status(settings)
         for line in running.lines():
             say(line)
         say(f"ready after {time.monotonic() - started_at:.1f} s{_UNTIL_KEY}")
-        page = running.page
+        places = [*_places(running.page, running.gateway)]
         while True:
             watch()
-            if page is None and (page := running_at(settings, PAGE.name)):
-                say(f"page       {page}")
+            if len(places) < len((PAGE, GATEWAY)):
+                late = _places(running_at(settings, PAGE.name), running_place(settings, GATEWAY.name))
+                new = [line for line in late if line not in places]
+                for line in new:
+                    say(line)
+                places += new
             # Its disk may be full, by which nobody is to end.
             with suppress(OSError):
                 if changed.is_set():
@@ -300,6 +303,14 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
     finally:
         home.leave()
         supervisor.stop()
+
+
+def _places(page: str | None, gateway: str | None) -> Iterator[str]:
+    """Where the page and DuckDB's gateway are, for people."""
+    if page is not None:
+        yield f"page       {page}"
+    if gateway is not None:
+        yield f"gateway    {gateway} (`commitlog duckdb`)"
 
 
 def _await_listening(settings: Settings, supervisor: Supervisor, watch: Callable[[], None]) -> None:
