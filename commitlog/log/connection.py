@@ -15,7 +15,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, OffsetSpec  # type: ignore[attr-defined]
 
 from commitlog.config import Settings
@@ -383,6 +391,14 @@ def end_offset(settings: Settings, topic: str, partition: int, *, timeout_s: flo
     return end_offsets(settings, topic, [partition], timeout_s=timeout_s)[partition]
 
 
+def committed_end(settings: Settings, topic: str, partition: int) -> int:
+    """The same for those who read what is committed: it lies before the first Kafka transaction that is still open."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    committed = IsolationLevel.READ_COMMITTED
+    found = _list_offsets(settings, topic, [partition], latest, REQUEST_TIMEOUT_S, isolation_level=committed)
+    return found[partition]
+
+
 def end_offsets(
     settings: Settings, topic: str, partitions: Iterable[int], *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[int, int]:
@@ -417,7 +433,14 @@ def checked_offset(offset: int, least: int = 0) -> int:
 
 
 def _list_offsets(
-    settings: Settings, topic: str, partitions: Iterable[int], spec: OffsetSpec, timeout_s: float, *, least: int = 0
+    settings: Settings,
+    topic: str,
+    partitions: Iterable[int],
+    spec: OffsetSpec,
+    timeout_s: float,
+    *,
+    least: int = 0,
+    **options: object,
 ) -> dict[int, int]:
     admin = make_admin(settings)
     wanted = {TopicPartition(topic, partition): spec for partition in partitions}
@@ -428,7 +451,7 @@ def _list_offsets(
         known = admin.list_topics(topic, timeout=max(left_s(), REQUEST_S_MIN)).topics.get(topic)
         if known is not None and any(each.leader < 0 for each in known.partitions.values()):
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        futures = admin.list_offsets(wanted, request_timeout=max(left_s(), REQUEST_S_MIN))
+        futures = admin.list_offsets(wanted, request_timeout=max(left_s(), REQUEST_S_MIN), **options)
         return {
             where.partition: checked_offset(told_by(future, future.result).offset, least)
             for where, future in futures.items()

@@ -136,9 +136,12 @@ class TopicReader:
         self.start(self.next_offsets)
         self._settings.machine.thread(deaf.close, "commitlog-deaf")
 
-    def is_at_end(self, partition: int) -> bool:
-        """Whether everything was given out that the partition held a moment ago."""
-        return self.ends.get(partition, -1) >= self.next_offsets[partition]
+    def is_through(self, partition: int, end: int) -> bool:
+        """Whether all that lies before an offset was given out; the last of it may be what nobody is given.
+
+        A follower, and a leader that has just become one, may say that a partition ends before.
+        """
+        return max(self.next_offsets[partition], self.ends.get(partition, 0)) >= end
 
     def close(self) -> None:
         """Ends reading."""
@@ -247,8 +250,7 @@ def read_through(
                 if offset < ends[partition]:
                     yield partition, message.value()
                 patience.renew()
-            # The last offsets may hold nothing that anybody is given.
-            unread = {at for at in unread if reader.next_offsets[at] < ends[at] and not reader.is_at_end(at)}
+            unread = {at for at in unread if not reader.is_through(at, ends[at])}
     finally:
         reader.close()
 

@@ -12,14 +12,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from commitlog.config import Settings
 from commitlog.domain.model import Configure, Genesis, Outcome, Verdict
-from commitlog.errors import FencedError, LogRefusedError, LogUnavailableError
+from commitlog.errors import ConfigurationError, FencedError, LogRefusedError, LogUnavailableError
 from commitlog.log.chain import LogPosition
 from commitlog.log.codec import OutcomeHead, decode_head, hash_record
 from commitlog.log.codec.confluent import framed, unframed
-from commitlog.log.connection import batch_bytes, end_offset, ready_producer
+from commitlog.log.connection import batch_bytes, committed_end, first_offsets, ready_producer
 from commitlog.log.reading import Patience, TopicReader
 from commitlog.log.results import ResultRecord, ResultsReader
-from commitlog.log.topic_settings import topic_message_bytes_max
+from commitlog.log.topic_settings import command_setting, topic_message_bytes_max
 from commitlog.log.topics import BorderTopics, border_topics_of, relay_of
 from commitlog.log.triage import Triage, triage
 from commitlog.log.trims import last_trim, position_of
@@ -59,6 +59,7 @@ class Outward:
         """Do so while it is its turn, until it is told to stop.
 
         Raises:
+            ConfigurationError: the border has lost what it was given.
             FencedError: another relay gives them, before this one has heard that its turn is over.
             LogUnavailableError: a broker does not answer.
             LogRefusedError: Kafka does not let a topic be read or written.
@@ -137,6 +138,7 @@ def last_at_border(settings: Settings, log_id: bytes) -> LogPosition | None:
     """Where in the results the last outcome lies that is at the border, which has its topics; None before the log's first one.
 
     Raises:
+        ConfigurationError: those that were there are deleted.
         LogUnavailableError: no broker has answered.
     """
     message = _last(settings)
@@ -155,14 +157,25 @@ def last_at_border(settings: Settings, log_id: bytes) -> LogPosition | None:
 
 def _last(settings: Settings) -> Message | None:
     """The last outcome at the border; the last offsets are those of the ends of transactions."""
-    end = end_offset(settings, border_topics_of(settings.log).results, 0)
+    topic = border_topics_of(settings.log).results
+    # Where the site lets what is old there go.
+    first = first_offsets(settings, topic, [0])[0]
+    end = committed_end(settings, topic, 0)
     back = LAST_LOOKED_FOR
     while True:
-        start = max(0, end - back)
+        start = max(first, end - back)
         found = [each for each in _between(settings, start, end) if _is_relays(each)]
-        if found or start == 0:
-            return found[-1] if found else None
+        if found:
+            return found[-1]
+        if start == first:
+            break
         back *= LAST_LOOKED_FOR
+    if first:
+        raise ConfigurationError(
+            f"{topic} holds no outcome any more, so it is not known how far they were given. Have it keep them "
+            f"(`{command_setting(topic, 'retention.ms', '-1')}`); deleted, it is made anew and given all that the log holds"
+        )
+    return None
 
 
 def _between(settings: Settings, start: int, end: int) -> list[Message]:
@@ -172,7 +185,7 @@ def _between(settings: Settings, start: int, end: int) -> list[Message]:
     reader = TopicReader(settings, topic, {0: start}, isolation_level="read_committed")
     patience = Patience(settings, TRANSACTION_TIMEOUT_S, f"{topic} cannot be read")
     try:
-        while reader.next_offsets[0] < end and not reader.is_at_end(0):
+        while not reader.is_through(0, end):
             came = reader.read(RECORDS_MAX, POLL_S)
             if came:
                 patience.renew()

@@ -274,7 +274,7 @@ def test_reader_when_an_offset_is_said_to_be_gone_then_believes_it_only_if_it_is
     with closing(TopicReader(settings, topic, {0: 1})) as reader:
         monkeypatch.setattr(reader, "_consumer", SaysGoneFirst(reader._consumer))
         read: list[bytes | None] = []
-        while not reader.is_at_end(0):
+        while not reader.is_through(0, 3):
             read += [message.value() for message in reader.read(10, 0.5)]
         assert read == [b"b", b"c"]
 
@@ -303,7 +303,7 @@ def test_reader_when_its_topic_is_made_anew_and_its_consumer_says_nothing_of_it_
     topic, admin = topics_of(settings.log).dead_letters, make_admin(settings)
     write_raw(settings, topic, b"a", b"b", b"c")
     with closing(TopicReader(settings, topic, {0: 0})) as reader:
-        while not reader.is_at_end(0):
+        while not reader.is_through(0, 3):
             reader.read(10, 0.5)
         monkeypatch.setattr(reader, "_consumer", SaysNothing())
         admin.delete_topics([topic])[topic].result()
@@ -314,7 +314,7 @@ def test_reader_when_its_topic_is_made_anew_and_its_consumer_says_nothing_of_it_
             read_for_ever(reader)
         reader.move(0, 0)
         read: list[bytes | None] = []
-        while not reader.is_at_end(0):
+        while not reader.is_through(0, 1):
             read += [message.value() for message in reader.read(10, 0.5)]
         assert (read, reader._awaited()) == ([b"d"], {0: 1})
 

@@ -34,12 +34,14 @@ from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, FencedError, LogIntegrityError, RegistryUnavailableError
 from commitlog.log.codec.framing import schemas_dir
+from commitlog.log.connection import make_admin
 from commitlog.log.genesis import init_log
 from commitlog.log.topics import border_topics_of, relay_of, topics_of
 from commitlog.ops.cli import cli
 from commitlog.ops.service.health import log_health
 from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.supervisor import RELAY, Supervisor
+from commitlog.relay.outward import TRANSACTION_TIMEOUT_S, last_at_border
 from commitlog.relay.progress import RelayProgress, outcomes_backlog
 from commitlog.relay.relay import run_relay
 from commitlog.relay.topics import ensure_border_topics
@@ -324,6 +326,49 @@ def test_relay_when_results_were_trimmed_before_there_was_a_border_then_it_begin
         ensure_border_topics(bordered, bordered.partitions)
         with Relay(bordered), following(bordered, border_topics_of(bordered.log).results) as outcomes:
             assert [deserialized(bordered, each)["seq"] for each in outcomes(1)] == [3]
+
+
+@pytest.mark.usefixtures("deciding")
+@pytest.mark.parametrize("are_all_gone", [False, True])
+def test_relay_when_its_border_lets_outcomes_go_then_goes_on_after_the_last_or_says_that_there_is_none(
+    bordered: Settings, are_all_gone: bool
+) -> None:
+    border = border_topics_of(bordered.log).results
+    with following(bordered, border) as outcomes:
+        create_schemas(bordered, "a", "b", "c")
+        with Relay(bordered):
+            last = outcomes(3)[-1].offset()
+        assert last is not None
+        deleted = make_admin(bordered).delete_records([TopicPartition(border, 0, -1 if are_all_gone else last)])
+        next(iter(deleted.values())).result()
+        create_schemas(bordered, "d")
+        if are_all_gone:
+            failure = Relay(bordered).ended()
+            assert isinstance(failure, ConfigurationError)
+            assert re.search(rf"{border} holds no outcome any more.*retention\.ms=-1.*made anew", str(failure))
+        else:
+            with Relay(bordered):
+                assert [deserialized(bordered, each)["seq"] for each in outcomes(4)] == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("deciding")
+def test_border_when_a_relay_writes_there_just_now_then_its_last_outcome_is_the_last_that_is_committed(
+    bordered: Settings,
+) -> None:
+    border = border_topics_of(bordered.log).results
+    create_schemas(bordered, "a")
+    with Relay(bordered), following(bordered, border) as outcomes:
+        outcomes(1)
+    writing = Producer({"bootstrap.servers": bordered.bootstrap_servers, "transactional.id": f"{bordered.log}.another"})
+    writing.init_transactions(WITHIN_S)
+    writing.begin_transaction()
+    writing.produce(border, value=b"not committed")
+    assert writing.flush(WITHIN_S) == 0
+    begun_at = time.monotonic()
+    last = last_at_border(bordered, init_log(bordered).log_id)
+    assert last is not None
+    assert (last.seq, time.monotonic() - begun_at < TRANSACTION_TIMEOUT_S) == (1, True)
+    writing.abort_transaction(WITHIN_S)
 
 
 @pytest.mark.parametrize("since", [0, 2])

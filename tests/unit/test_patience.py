@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from chains import LOG_ID, Written
+from confluent_kafka import KafkaError
 from test_triage import FakeConsumer, Message
 
 from commitlog.config import Settings
@@ -93,6 +94,17 @@ def test_read_through_when_the_caller_takes_its_time_then_goes_on(
     assert found == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("last", [Message(offset=3, value=b"c"), Message(KafkaError._PARTITION_EOF, offset=4)])
+def test_read_through_when_a_follower_says_that_it_ends_before_then_reads_on(
+    settings: Settings, given: Callable[..., None], monkeypatch: pytest.MonkeyPatch, last: Message
+) -> None:
+    given()
+    said = [Message(offset=0, value=b"a"), Message(KafkaError._PARTITION_EOF, offset=1), Message(offset=1, value=b"b")]
+    monkeypatch.setattr(reading, "make_consumer", lambda *_, **__: FakeConsumer(*said, last))
+    read = [value for _, value in reading.read_through(settings, TOPIC, {0: 0}, {0: 4})]
+    assert read == ([b"a", b"b", b"c"] if last.value() else [b"a", b"b"])
+
+
 def test_results_when_the_caller_takes_its_time_then_go_on(
     settings: Settings, clock: Clock, given: Callable[..., None]
 ) -> None:
@@ -115,7 +127,8 @@ def test_relay_when_it_takes_long_to_find_what_it_gave_last_then_looks_on(
     given()
     foreign = [Message(offset=at, value=b"x") for at in range(5)]
     monkeypatch.setattr(reading, "make_consumer", lambda *_, **__: Slow(clock, *foreign))
-    monkeypatch.setattr(outward, "end_offset", lambda *_: len(foreign))
+    monkeypatch.setattr(outward, "first_offsets", lambda *_: {0: 0})
+    monkeypatch.setattr(outward, "committed_end", lambda *_: len(foreign))
     assert outward.last_at_border(settings, LOG_ID) is None
 
 
