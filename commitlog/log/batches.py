@@ -31,6 +31,7 @@ from commitlog.log.codec import (
     hash_record,
     readable_ids,
 )
+from commitlog.log.connection import MESSAGE_BYTES_MAX
 from commitlog.log.serving import DoubtError, Records
 from commitlog.log.topic_settings import outcome_bytes_max
 from commitlog.log.topics import Topics
@@ -86,6 +87,7 @@ class Decider:
         handlers: row handlers by name.
         undecidable: where the proposals came from whose outcomes the state could not take; the owner keeps it when it
             throws the state away. They are refused as INTERNAL the next time.
+        outcome_bytes_max: what the topics of the answers take, where that may be less than the log's settings need.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Decider:
         topics: Topics,
         handlers: Mapping[str, RowHandler],
         undecidable: dict[Position, Exception],
+        outcome_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self.state = state
         self.prev_hash = prev_hash
@@ -104,6 +107,7 @@ class Decider:
         self._topics = topics
         self._rules = Rules(HandlersByName(handlers), decode_statistics)
         self._undecidable = undecidable
+        self.outcome_bytes_max = outcome_bytes_max
 
     def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int | None, told: int) -> None:
         """Decides messages and adds the records to the batch; without ``now_ms`` each at the time it was made.
@@ -219,7 +223,8 @@ class Decider:
         return encode_outcome(outcome, log_id=self.state.log_id, prev_hash=self.prev_hash, told=told)
 
     def _outcome_bytes_max(self) -> int:
-        return outcome_bytes_max(self.state.settings.proposal_bytes_max) - RECORD_OVERHEAD_BYTES
+        wanted = outcome_bytes_max(self.state.settings.proposal_bytes_max)
+        return min(wanted, self.outcome_bytes_max) - RECORD_OVERHEAD_BYTES
 
     def dead_letter(self, message: Incoming, outcome: Outcome) -> bytes:
         """A refused message as the dead-letters topic keeps it."""

@@ -22,7 +22,7 @@ from commitlog.config import Settings
 from commitlog.domain.deciding.rules import RowHandler
 from commitlog.domain.model import Position, Verdict
 from commitlog.domain.state.index import SequencerState
-from commitlog.errors import FencedError, LogUnavailableError
+from commitlog.errors import FencedError, LogRefusedError, LogUnavailableError
 from commitlog.log.active import Active, Limits
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.chain import ChainState, Skip
@@ -180,7 +180,7 @@ class Sequencer:
         self._served_epoch: int | None = None
         self._undecidable: dict[Position, Exception] = {}
         self._has_loaded = False
-        self._allowed_bytes = 0
+        self._allowed_bytes = self._outcome_bytes_max = 0
         self._doubt_pause_s = 0.0
         self._on_doubt = on_doubt or (lambda _: None)
         self.status = SequencerStatus()
@@ -285,8 +285,7 @@ class Sequencer:
         check_proposals(self._settings, firsts, _next_offsets(state), newest_ids)
         self._tell_of(replica)
         check_topics(self._settings, state.partitions)
-        allow_proposal_bytes(self._settings, state.settings.proposal_bytes_max)
-        batch_bytes_max = topic_message_bytes_max(self._settings, self._topics.results)
+        batch_bytes_max = self._outcome_bytes_max = self._make_room(state.settings.proposal_bytes_max)
         results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
         held.callback(results.close)
         voice = KafkaVoice(self._settings, batch_bytes_max=batch_bytes_max)
@@ -383,6 +382,7 @@ class Sequencer:
             topics=self._topics,
             handlers=self._handlers,
             undecidable=self._undecidable,
+            outcome_bytes_max=self._outcome_bytes_max,
         )
         serving, telling = Serving(chain, replica.next_offset), Telling(replica.told)
         heartbeats.rest()
@@ -402,7 +402,7 @@ class Sequencer:
                 self._settings.batch_records_max, self._settings.batch_bytes_max, self._settings.batch_wait_ms / 1000
             ),
             decides_as_made=self._decides_as_made,
-            on_accepted=partial(self._accepted, state),
+            on_accepted=partial(self._accepted, decider),
         )
         self._allowed_bytes = state.settings.proposal_bytes_max
         self._garbage.has_loaded()
@@ -423,11 +423,22 @@ class Sequencer:
         active.leave()
         voice.flush(LEAVE_FLUSH_S)
 
-    def _accepted(self, state: SequencerState, sent: SentBatch, batch: Batch) -> None:
+    def _make_room(self, proposal_bytes_max: int) -> int:
+        """Has the topics take what the log takes now; gives how much those of its answers do. Where Kafka lets nobody have them
+        take so much, the log goes on with what they take."""
+        try:
+            allow_proposal_bytes(self._settings, proposal_bytes_max)
+        except LogRefusedError as error:
+            _logger.warning("larger proposals than before do not come in: %s", error)
+        topics = self._topics
+        return topic_message_bytes_max(self._settings, topics.results, topics.receipts, topics.dead_letters)
+
+    def _accepted(self, decider: Decider, sent: SentBatch, batch: Batch) -> None:
         self._doubt_pause_s = 0.0
+        state = decider.state
         if state.settings.proposal_bytes_max > self._allowed_bytes:
             self._allowed_bytes = state.settings.proposal_bytes_max
-            allow_proposal_bytes(self._settings, self._allowed_bytes)
+            decider.outcome_bytes_max = self._make_room(self._allowed_bytes)
         if batch.made_at_ms is not None:
             self.status.accepted_after.add((self._clock_ms() - batch.made_at_ms) / 1000)
         decided = {verdict: count + batch.verdicts[verdict] for verdict, count in self.status.decided.items()}

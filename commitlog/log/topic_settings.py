@@ -254,16 +254,18 @@ def allow_proposal_bytes(settings: Settings, proposal_bytes_max: int) -> None:
     waits for a sequencer.
 
     Raises:
-        LogRefusedError: these credentials may not; the message says what to set.
+        LogRefusedError: these credentials may not, or nobody may on this broker; the message says what to set.
         LogUnavailableError: no broker has answered.
     """
-    wanted = wanted_topics(settings.log, 1, proposal_bytes_max)
-    del wanted[topics_of(settings.log).control]
+    wanted, names = wanted_topics(settings.log, 1, proposal_bytes_max), topics_of(settings.log)
+    del wanted[names.control]
+    # Last: what comes larger must find its answer a place.
+    wanted[names.proposals] = wanted.pop(names.proposals)
     allow_messages(settings, wanted, role="service")
 
 
 def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str, str]]], *, role: str) -> None:
-    """Lets topics take messages as large as they should; raises as `allow_proposal_bytes`.
+    """Lets topics take messages as large as they should, one after another; raises as `allow_proposal_bytes`.
 
     role: whose credentials may, where Kafka has rules.
     """
@@ -271,9 +273,15 @@ def allow_messages(settings: Settings, wanted: Mapping[str, tuple[int, dict[str,
     narrow = _too_narrow(settings, sizes)
     if not narrow:
         return
-    admin, changes = make_admin(settings), [_raised(name, sizes[name]) for name in narrow]
+    admin = make_admin(settings)
     try:
-        all_answered(settings, lambda: admin.incremental_alter_configs(changes, request_timeout=REQUEST_TIMEOUT_S))
+        for change in [_raised(name, sizes[name]) for name in narrow]:
+            all_answered(
+                settings,
+                lambda change=change: admin.incremental_alter_configs(  # type: ignore[misc]
+                    [change], request_timeout=REQUEST_TIMEOUT_S
+                ),
+            )
     except LogRefusedError as error:
         needed = ", ".join(f"{name} needs max.message.bytes={sizes[name]}" for name in narrow)
         detail = (
@@ -299,12 +307,12 @@ def described(settings: Settings, names: Iterable[str]) -> dict[str, dict[str, s
     return {str(each.name): {key: entry.value for key, entry in entries.items()} for each, entries in found.items()}
 
 
-def topic_message_bytes_max(settings: Settings, topic: str) -> int:
-    """The largest batch that a topic takes."""
+def topic_message_bytes_max(settings: Settings, *topics: str) -> int:
+    """The largest batch that each of some topics takes."""
     try:
-        return int(described(settings, [topic])[topic]["max.message.bytes"] or 0)
+        return min(int(each["max.message.bytes"] or 0) for each in described(settings, topics).values())
     except LogRefusedError as error:
-        raise ConfigurationError(f"the topic {topic} cannot be looked at: {error.detail}") from None
+        raise ConfigurationError(f"{', '.join(topics)} cannot be looked at: {error.detail}") from None
 
 
 def _raised(topic: str, bytes_max: int) -> ConfigResource:

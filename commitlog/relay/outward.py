@@ -6,6 +6,7 @@ Kafka's, whose id fences a relay that gave them before.
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -32,6 +33,7 @@ POLL_S = 0.2
 TRANSACTION_TIMEOUT_S = 60.0
 LAST_LOOKED_FOR = 16
 OFFSET_HEADER = "commitlog.results.offset"
+_logger = logging.getLogger("commitlog.relay")
 _FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -109,7 +111,8 @@ class Outward:
         self._progress.outcomes += len(records)
 
     def _make_room(self, outcome: Outcome) -> None:
-        """Have the border take what the log takes after an outcome."""
+        """Have the border take what the log takes after an outcome. Where Kafka refuses it, nothing larger need ever come; what
+        does is refused, and the next start says why."""
         proposal = outcome.proposal
         if outcome.verdict is not Verdict.COMMITTED or proposal is None:
             return
@@ -117,7 +120,10 @@ class Outward:
             if isinstance(change, Configure) and "proposal_bytes_max" in change.settings:
                 bytes_max = change.settings["proposal_bytes_max"]
                 assert isinstance(bytes_max, int)
-                ensure_border_topics(self._settings, self._genesis.partitions, bytes_max)
+                try:
+                    ensure_border_topics(self._settings, self._genesis.partitions, bytes_max)
+                except LogRefusedError as error:
+                    _logger.warning("larger outcomes than before do not come to %s: %s", self._topic, error)
 
     def _begins_after(self) -> LogPosition | None:
         """The last outcome at the border; before there is one, the first that is left of a log whose results were trimmed."""

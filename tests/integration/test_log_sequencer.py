@@ -45,6 +45,7 @@ from commitlog.errors import (
     OutcomeUnknownError,
     ProposalTooLargeError,
 )
+from commitlog.log import topic_settings
 from commitlog.log.answers import PendingProposal
 from commitlog.log.chain import Skip
 from commitlog.log.codec import (
@@ -236,6 +237,28 @@ def test_proposal_when_as_large_as_allowed_then_decided_and_larger_ones_after_co
         raised = publisher.submit(proposal(ids, 1, m.Configure({"proposal_bytes_max": 3_000_000})))
         assert raised.verdict is m.Verdict.COMMITTED
         assert publisher.submit(sized(2, append("f"), 2_900_000)).verdict is m.Verdict.COMMITTED
+
+
+def test_proposals_when_kafka_does_not_let_topics_take_larger_ones_then_the_log_goes_on_with_what_they_take(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused_for_answers(topic: str, bytes_max: int) -> ConfigResource:
+        return raised_to(topic, bytes_max if topic == names.proposals else -1)
+
+    def taken() -> dict[str, str | None]:
+        found = described(settings, [names.proposals, names.results, names.receipts, names.dead_letters])
+        return {topic: each["max.message.bytes"] for topic, each in found.items()}
+
+    names, raised_to = topics_of(settings.log), topic_settings._raised
+    monkeypatch.setattr(topic_settings, "_raised", refused_for_answers)
+    before = taken()
+    with serving(settings), Publisher(settings) as publisher:
+        raised = publisher.submit(proposal(ids, 0, m.Configure({"proposal_bytes_max": 60_000_000})))
+        assert raised.verdict is m.Verdict.COMMITTED
+    with serving(settings), Publisher(settings) as publisher:
+        assert publisher.submit(proposal(ids, 1, create_table())).verdict is m.Verdict.COMMITTED
+    assert taken() == before
+    assert caplog.text.count("larger proposals than before do not come in") == 2
 
 
 def test_answers_when_many_at_once_are_more_than_a_topic_takes_then_each_is_told(settings: Settings, ids: Ids) -> None:

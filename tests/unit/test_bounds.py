@@ -324,3 +324,18 @@ def test_an_error_in_deciding_encoding_or_replaying_then_the_proposal_is_refused
 
 
 IDS = {"proposal_id": make_id(1), "writer_id": "w1", "base_snapshot_id": 0}
+
+
+def test_outcome_when_its_topic_takes_less_than_the_settings_say_then_shortened_to_what_it_takes() -> None:
+    ids, late_us = range(20), 9**18
+    sizes = []
+    for taken in (1_000_000, 100_000):
+        log = Log()
+        log.propose({"changes": [keyed_table(on_conflict="LAST_UPDATE_WINS")]})
+        log.propose({"changes": [insert(id=each, v="a" * 10_000) for each in ids]})
+        log.decider.outcome_bytes_max = taken
+        late = log.propose({"base_snapshot_id": 1, "changes": [insert(id=each, v="b", time=late_us) for each in ids]})
+        assert late.verdict is m.Verdict.COMMITTED
+        sizes.append(len(log.records[-1]))
+    assert sizes[0] > 200_000, "the rows that were there are told"
+    assert sizes[1] < 100_000

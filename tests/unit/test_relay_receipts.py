@@ -1,4 +1,4 @@
-"""What of a log's receipts a relay gives to programs that use a schema registry."""
+"""What a relay gives of a log to programs that use a schema registry, and takes from them, on clients that say anything."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
+from deciding import DecidedLog
 from deliveries import Said, SayingProducer
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Proposal
-from commitlog.errors import LogIntegrityError, LogUnavailableError
+from commitlog.errors import LogIntegrityError, LogRefusedError, LogUnavailableError
 from commitlog.log.codec import encode_genesis, encode_proposal, encode_receipts
 from commitlog.log.codec.confluent import framed, schema_text
 from commitlog.log.codec.framing import HEADER_SIZE_BYTES, MARKER
 from commitlog.log.topics import border_topics_of, topics_of
 from commitlog.relay.inward import Inward
+from commitlog.relay.outward import Outward
 from commitlog.relay.progress import RelayProgress
 
 GENESIS = Genesis(b"L" * 16)
@@ -125,3 +127,24 @@ def test_record_when_it_may_not_be_there_then_it_does_not_count_as_given(
     else:
         inward._take_over(consumer, SayingProducer(said))  # type: ignore[arg-type]
         assert (len(committed), progress) == (1, RelayProgress(**{counted: 1}))
+
+
+def test_relay_when_its_border_may_not_take_larger_outcomes_then_gives_those_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(settings: Settings, partitions: int, bytes_max: int) -> None:
+        raise LogRefusedError(settings.bootstrap_servers, "POLICY_VIOLATION", detail=f"{bytes_max} is too much")
+
+    monkeypatch.setattr("commitlog.relay.outward.ensure_border_topics", refuse)
+    log, sent = DecidedLog(), []
+    outcome = log.propose({"kind": "CONFIGURE", "settings": {"proposal_bytes_max": 60_000_000}})
+    record: Any = SimpleNamespace(outcome=outcome, raw=RECEIPTS, offset=7)
+    producer: Any = SimpleNamespace(
+        begin_transaction=lambda: None,
+        produce=lambda topic, **_: sent.append(topic),
+        commit_transaction=lambda _: None,
+    )
+    border, progress = border_topics_of("l"), RelayProgress()
+    Outward(Settings.load(log="l"), GENESIS, border, progress, outcomes_id=5)._give([record], producer)
+    assert (sent, progress.outcomes) == ([border.results], 1)
+    assert "60000000 is too much" in caplog.text
