@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from commitlog.config import Settings
-from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, answered, make_admin, make_consumer
+from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin, make_consumer, told_by
 from commitlog.log.topics import topics_of
 
 STORED_EVERY_MS = 500
@@ -74,19 +75,28 @@ def group_positions(settings: Settings, log_id: bytes) -> dict[str, int]:
         LogUnavailableError: no broker has answered.
     """
     admin, prefix = make_admin(settings), _groups_of(settings)
-    listed = answered(settings, lambda: admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result())
+    results = TopicPartition(topics_of(settings.log).results, 0)
+
+    def groups() -> list[str]:
+        listed = admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+        # One for each broker that does not know its groups yet, such as one that has just started.
+        if listed.errors:
+            raise listed.errors[0]
+        return [each.group_id for each in listed.valid if each.group_id.startswith(prefix)]
+
+    def position(group_id: str) -> TopicPartition:
+        asked = [ConsumerGroupTopicPartitions(group_id, [results])]
+        [told] = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S).values()
+        at: TopicPartition = told_by(told, told.result).topic_partitions[0]
+        if at.error is not None:
+            raise KafkaException(at.error)
+        return at
+
     found: dict[str, int] = {}
-    for group_id in (each.group_id for each in listed.valid if each.group_id.startswith(prefix)):
-        asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topics_of(settings.log).results, 0)])
-        [answer] = all_answered(
-            settings,
-            lambda asked=asked: admin.list_consumer_group_offsets(  # type: ignore[misc]
-                [asked], request_timeout=REQUEST_TIMEOUT_S
-            ),
-        ).values()
-        for at in answer.topic_partitions:
-            if at.offset >= 0 and at.metadata == log_id.hex():
-                found[group_id.removeprefix(prefix)] = at.offset
+    for group_id in answered(settings, groups):
+        at = answered(settings, partial(position, group_id))
+        if at.offset >= 0 and at.metadata == log_id.hex():
+            found[group_id.removeprefix(prefix)] = at.offset
     return found
 
 
