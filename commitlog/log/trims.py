@@ -12,7 +12,13 @@ from collections.abc import Iterable, Iterator
 from confluent_kafka import TopicPartition
 
 from commitlog.config import Settings
-from commitlog.errors import LogLossError, LogUnavailableError, MalformedRecordError, ResultsTrimmedError
+from commitlog.errors import (
+    LogIntegrityError,
+    LogLossError,
+    LogUnavailableError,
+    MalformedRecordError,
+    ResultsTrimmedError,
+)
 from commitlog.log.chain import LogPosition
 from commitlog.log.codec import Trim, UnknownSchemaError, decode_trim, encode_trim
 from commitlog.log.connection import (
@@ -83,6 +89,7 @@ def check_beginning(settings: Settings, first: int, after: LogPosition | None) -
     Raises:
         ResultsTrimmedError: it was trimmed.
         LogLossError: what is gone was not trimmed.
+        LogIntegrityError: the position is in another log, which had the name before.
     """
     topic, trim = topics_of(settings.log).results, last_trim(settings)
     if trim is None or first > trim.results_offset:
@@ -93,6 +100,8 @@ def check_beginning(settings: Settings, first: int, after: LogPosition | None) -
             f"{topic} starts at offset {first}: the results before it are gone (retention, or deleted records){by}, and with "
             "them the log's history; docs/retention.md says what to do"
         )
+    if after is not None and after.log_id != trim.log_id:
+        raise LogIntegrityError(f"outcome {after.seq} is of another log than {settings.log} is now")
     if after is None or after.results_offset < first:
         raise ResultsTrimmedError(
             settings.log, seq=trim.seq, archive=trim.archive, asked_seq=None if after is None else after.seq

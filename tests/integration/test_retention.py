@@ -738,6 +738,21 @@ def test_archive_when_it_lacks_what_was_trimmed_then_says_where_that_is(trimmed:
     assert "backed up to outcome 14" in run(trimmed, "backup", "--to", str(other)).output
 
 
+def test_archive_when_it_is_of_a_log_that_had_the_name_before_then_says_so_and_it_stays(
+    trimmed: Settings, log_name: str, tmp_path: Path
+) -> None:
+    other = dataclasses.replace(trimmed, log=f"{log_name}-other")
+    init_log(other)
+    decide(other, 3, is_projected=False)
+    run(other, "archive", "--to", str(tmp_path / "before"), "--range", "2")
+    there = sorted((tmp_path / "before").iterdir())
+    refused = run(trimmed, "archive", "--to", str(tmp_path / "before"), "--range", "2", code=1).exception
+    assert f"which the log {trimmed.log} does not have (outcome 1 is of another log than {trimmed.log} is now)" in str(
+        refused
+    )
+    assert sorted((tmp_path / "before").iterdir()) == there
+
+
 def test_archive_when_others_were_killed_then_removes_what_they_left_and_nothing_that_may_be_in_the_making(
     small: Settings, archive: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -27,6 +28,31 @@ def test_records_when_all_are_there_then_written(
     offsets: tuple[int | None, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write(monkeypatch, tmp_path, [(None, offset) for offset in offsets], end=3)
+
+
+class Failing(SayingProducer):
+    """Says at once what it has to say."""
+
+    given = 0
+
+    def produce(self, *record: object, **options: Any) -> None:
+        self.given += 1
+        super().produce(*record, **options)
+
+    def poll(self, timeout_s: float) -> None:
+        self.flush(timeout_s)
+
+
+def test_records_when_one_could_not_be_written_then_no_more_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    producer = Failing((KafkaError(KafkaError._MSG_TIMED_OUT), None))
+    monkeypatch.setattr(restoring, "topic_message_bytes_max", lambda settings, topic: 1_000)
+    monkeypatch.setattr(restoring, "make_producer", lambda settings, **options: producer)
+    settings = Settings.load(environment={}, home=tmp_path)
+    with pytest.raises(LogUnavailableError, match="timed out"), restoring._Writing(settings, "results", 0) as writing:
+        writing.fill_to(1_000)
+    assert producer.given == 1
 
 
 @pytest.mark.parametrize(

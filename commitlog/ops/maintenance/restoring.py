@@ -119,31 +119,36 @@ class _Writing:
             # Room for the largest record.
             queue_buffering_max_kbytes=MESSAGE_BYTES_MAX // 1024,
         )
-        self._failures: list[str] = []
+        self._failure = ""
         self.offset = 0
 
     def __enter__(self) -> _Writing:
         return self
 
     def __exit__(self, error_type: object, *_: object) -> None:
-        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        left = 0 if self._failure else self._producer.flush(FLUSH_TIMEOUT_S)
         if error_type is not None:
             return
         if left:
-            self._failures.append(f"{left} messages wait")
+            self._fail(f"{left} messages wait")
+        self._check()
         # An acknowledgement without an offset is no proof, and behind the last message nothing else would show its absence.
-        if not self._failures and (end := self._end()) != self.offset:
-            self._failures.append(f"it ends at {end} instead of {self.offset}")
-        if self._failures:
+        end = end_offsets(self._settings, self._topic, [self._partition])[self._partition]
+        if end != self.offset:
+            self._fail(f"it ends at {end} instead of {self.offset}")
+        self._check()
+
+    def _fail(self, why: str) -> None:
+        self._failure = self._failure or why
+
+    def _check(self) -> None:
+        if self._failure:
             raise LogUnavailableError(
                 self._settings.bootstrap_servers,
                 met=f"has not taken all of {self._topic}",
-                detail="; ".join(self._failures[:3]),
+                detail=self._failure,
                 advice="Delete the log's topics, and restore it again",
             )
-
-    def _end(self) -> int:
-        return end_offsets(self._settings, self._topic, [self._partition])[self._partition]
 
     def fill_to(self, offset: int) -> None:
         """Write empty messages up to an offset."""
@@ -151,11 +156,12 @@ class _Writing:
             self.write(b"")
 
     def write(self, value: bytes) -> None:
-        """Write a message at the next offset."""
+        """Write a message at the next offset; LogUnavailableError when one before it could not be written."""
         note = partial(self._note, self.offset)
         self.offset += 1
         while True:
             self._producer.poll(0)
+            self._check()
             with suppress(BufferError):
                 self._producer.produce(self._topic, value=value, partition=self._partition, on_delivery=note)
                 return
@@ -163,6 +169,6 @@ class _Writing:
 
     def _note(self, expected: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failures.append(error.str())
+            self._fail(error.str())
         elif (offset := offset_of(message)) not in (expected, None):
-            self._failures.append(f"somebody else writes: offset {offset} instead of {expected}")
+            self._fail(f"somebody else writes: offset {offset} instead of {expected}")
