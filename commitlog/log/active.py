@@ -34,7 +34,7 @@ UNHEARD_S_MAX = 60.0
 IDLE_WAIT_S = 0.15
 BUSY_WAIT_S = 0.01
 """It ends with the first report, and nothing that comes meanwhile could be appended before."""
-RECEIPTS_TOLD_AGAIN = 5_000
+RECEIPTS_TOLD_AGAIN = 1_000
 LOOK_BYTES = 256 * 1024
 """So many bytes of proposals are decided between two looks at the clock: thousands of small ones, or a few thousand changes."""
 
@@ -109,6 +109,10 @@ class Active:
         """Tells what a predecessor has perhaps not told; ``read`` gets the refused messages."""
         waiting = list(untold)
         for start in range(0, len(waiting), RECEIPTS_TOLD_AGAIN):
+            if start:
+                # So many take a while, and one that is not heard meanwhile is succeeded.
+                self._beat(self._ports.clock_s())
+                self._ports.voice.poll(0)
             some = waiting[start : start + RECEIPTS_TOLD_AGAIN]
             receipts: defaultdict[int, list[Receipt]] = defaultdict(list)
             for each in some:

@@ -17,6 +17,7 @@ from commitlog.errors import FencedError
 from commitlog.log.active import (
     HEARTBEAT_INTERVAL_S,
     LOOK_INTERVAL_S,
+    RECEIPTS_TOLD_AGAIN,
     SAID_EVERY_S,
     TELL_AGAIN_S,
     UNHEARD_S_MAX,
@@ -330,6 +331,22 @@ def test_predecessors_answers_when_untold_then_told_again_with_the_refused_bytes
     assert (running.world.told(), running.telling.told) == ([5, 6], 6)
     [letter] = [value for topic, _, value in running.world.said if topic == TOPICS.dead_letters]
     assert decode_dead_letter(letter).value == b"junk"
+
+
+def test_predecessors_answers_when_they_are_many_then_it_is_heard_while_it_tells_them() -> None:
+    running = Sequencing(told=4)
+    receipts = [
+        m.Receipt(m.Position(0, seq), seq, None, m.Verdict.REJECTED, None, 0, m.Reason.MALFORMED, "no", m.Assigned(), 5)
+        for seq in range(5, 5 + 3 * RECEIPTS_TOLD_AGAIN)
+    ]
+    refused = m.Outcome(6, 1, m.Position(0, 6), 5, m.Verdict.REJECTED, 0, None, None, reason=m.Reason.MALFORMED)
+
+    def read(untold: Sequence[Untold]) -> list[Incoming]:
+        running.world.now_s += 1
+        return [Incoming(*each.receipt.source, None, b"junk") for each in untold]
+
+    running.active.tell_again([Untold(each, refused) for each in receipts], read)
+    assert [topic for topic, _, _ in running.world.said].count(TOPICS.control) == 2
 
 
 def test_idle_when_another_has_taken_over_then_fenced() -> None:

@@ -172,6 +172,37 @@ def test_proposals_when_a_batch_cannot_be_unpacked_then_one_record_of_no_bytes_h
     assert [each.value for each in proposals.read_proposals(settings, [Position(0, 5), Position(0, 7)])] == [b"", b"x"]
 
 
+class ConsumerOfPartitions(FakeConsumer):
+    """Gives out the records of partitions that have all offsets, from where it was told to read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[Position] = []
+
+    def assign(self, starts: Sequence[TopicPartition]) -> None:
+        [start] = starts
+        self.places.append(Position(start.partition, start.offset))
+        self._at = self.places[-1]
+
+    def consume(self, records_max: int, timeout_s: float) -> list[Message]:
+        (partition, offset), self._at = self._at, Position(self._at.partition, self._at.offset + 1)
+        return [Message(partition=partition, offset=offset, value=b"%d-%d" % (partition, offset))]
+
+
+def test_proposals_when_many_were_decided_then_they_are_read_on_and_not_begun_with_anew_for_each(
+    settings: Settings, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given()
+    consumer = ConsumerOfPartitions()
+    monkeypatch.setattr(proposals, "make_consumer", lambda *_, **__: consumer)
+    asked = [Position(1, 4), *(Position(0, each) for each in range(1_000, 0, -3)), Position(0, 9_000), Position(1, 3)]
+    found = proposals.read_proposals(settings, asked)
+    assert [(each.partition, each.offset, each.value) for each in found] == [
+        (*each, b"%d-%d" % (each.partition, each.offset)) for each in asked
+    ]
+    assert consumer.places == [Position(0, 1), Position(0, 9_000), Position(1, 3)]
+
+
 def test_heartbeats_when_the_listener_paused_for_longer_than_they_are_kept_then_hears_the_next(
     settings: Settings, given: Any
 ) -> None:
