@@ -306,7 +306,7 @@ def a_deaf_source_of_proposals_is_waited_for(patch: Patch) -> None:
 BUGS: dict[Callable[[Patch], None], int] = {
     told_before_the_acknowledgement: 0,
     an_error_is_no_doubt: 39,
-    a_success_without_an_offset_is_proof: 105,
+    a_success_without_an_offset_is_proof: 500,
     an_offset_is_not_checked: 7,
     a_fenced_one_goes_on: 7,
     the_takeover_is_not_read_back: 105,
@@ -335,7 +335,7 @@ BUGS: dict[Callable[[Patch], None], int] = {
     what_was_read_is_not_checked: 43,
     a_loaded_state_has_forgotten_what_was_decided: 0,
     any_receipt_is_the_answer: 0,
-    each_proposal_goes_by_the_producer_that_suits_it: 125,
+    each_proposal_goes_by_the_producer_that_suits_it: 429,
     a_deaf_producer_of_results_is_waited_for: 30,
     a_deaf_voice_is_waited_for: 85,
     a_deaf_producer_of_proposals_is_waited_for: 2,
