@@ -77,6 +77,17 @@ def test_append_when_a_moved_files_source_cannot_be_removed_then_the_commit_is_t
     assert f"{outside} is needed by nobody any more, and cannot be removed" in caplog.text
 
 
+def test_append_when_a_link_is_moved_then_the_table_has_a_copy_and_what_it_leads_to_stays(
+    log: CommitLog, table: str, outside: Path
+) -> None:
+    (link := outside.parent / "link.parquet").symlink_to(outside)
+    log.append(table, files=[link], outside="move", create=True)
+    [file] = files_in(log, table)
+    assert not link.is_symlink()
+    assert not file.samefile(outside)
+    assert pq.read_table(file) == ROWS
+
+
 def test_append_when_a_file_is_to_stay_outside_then_the_table_has_to_allow_it(
     log: CommitLog, table: str, outside: Path
 ) -> None:

@@ -76,6 +76,9 @@ def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *
 
 def _linked(place: str, path: str) -> bool:
     """Whether the file has a second name now: where both are of one file system nothing need be copied to move it."""
+    if os.path.islink(place):
+        # It would be a second name of the link, not of the file that it leads to.
+        return False
     with suppress(OSError):
         os.link(place, path)
         return True
