@@ -176,7 +176,7 @@ class Changeset(TablesInSight):
             InvalidRequestError: ``data`` is no rows.
             TableNotFoundError: there is no such table at the base.
             DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, cannot
-                be brought into its folder, or is in it already.
+                be brought into its folder, is named twice, or is in it already.
         """
         name = parse_table_name(table)
         given = rows_or_files(data, files)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from commitlog.client.files.file_paths import PathKey, check_not_live, check_paths
+from commitlog.client.files.file_paths import PathKey, check_named_once, check_not_live, check_paths
 from commitlog.client.files.given_files import Files, checked_files, described_files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import MOVE, REFERENCE, bring, outside_files, stays_outside
 from commitlog.client.files.places import normal_path, relative_to
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.mistaken_values import doubtful, mistaken
-from commitlog.client.tables.names import TableName, parse_table_name
+from commitlog.client.tables.names import TableName, folded, parse_table_name
 from commitlog.client.tables.overlay import table_after
 from commitlog.client.tables.table_at import LiveFile, TableAt
 from commitlog.client.tables.values import in_form, row_of
@@ -168,6 +168,8 @@ class TablesInSight:
             return self._described(name, files)
         from commitlog.client.files.data_files import read_data_file
 
+        sources: list[PathKey] = [(*folded(name), place) for _, place in found]
+        check_named_once(sources, self._named_paths)
         self._log.claim_data_path()
         inside, is_moved, written = list(files), outside == MOVE, WrittenFiles()
         paths: list[str] = []
@@ -182,6 +184,7 @@ class TablesInSight:
         except BaseException:
             written.remove()
             raise
+        self._named_paths.update(sources)
         moved = [place for _, place in found] if is_moved else []
         self._written.add(name, at.path.rstrip("/"), paths, moved=moved)
         return described

@@ -239,7 +239,7 @@ class CommitLog(ReadableLog):
             InvalidRequestError: ``data`` is no rows.
             TableNotFoundError: there is no such table.
             DataFileError: the rows do not fit the table; or a file is missing, is not Parquet, does not fit the table, cannot
-                be brought into its folder, or is in it already.
+                be brought into its folder, is named twice, or is in it already.
             ProposalRejectedError: the last attempt was refused, or for a reason that checking again does not mend. What was
                 written is removed.
             OutcomeUnknownError: no answer in time. What was written stays, for it may yet be accepted.

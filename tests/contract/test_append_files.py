@@ -77,6 +77,23 @@ def test_append_when_a_moved_files_source_cannot_be_removed_then_the_commit_is_t
     assert f"{outside} is needed by nobody any more, and cannot be removed" in caplog.text
 
 
+@pytest.mark.parametrize("how", ["copy", "move"])
+def test_append_when_a_transaction_names_a_file_from_outside_twice_then_refused_for_one_table_alone(
+    log: CommitLog, table: str, outside: Path, how: str
+) -> None:
+    with log.transaction() as tx:
+        for each in (table, f"{table}_b"):
+            tx.create_table(each, ROWS.schema)
+        with pytest.raises(DataFileError, match="is named twice in this transaction: its rows would be there twice"):
+            tx.append(table, files=[outside, str(outside)], outside=how)
+        tx.append(table, files=[outside], outside=how)
+        with pytest.raises(DataFileError, match="is named twice in this transaction: its rows would be there twice"):
+            tx.append(table, files=[str(outside)], outside=how)
+        tx.append(f"{table}_b", files=[outside], outside=how)
+    assert len(files_in(log, table)) == len(files_in(log, f"{table}_b")) == 1
+    assert log.table(table).scan().count() == 3
+
+
 def test_append_when_a_link_is_moved_then_the_table_has_a_copy_and_what_it_leads_to_stays(
     log: CommitLog, table: str, outside: Path
 ) -> None:

@@ -37,6 +37,7 @@ def check_paths(
     Raises:
         DataFileError: which file, why, and what to do.
     """
+    keys: list[PathKey] = []
     for file in files:
         if not file.path_is_relative:
             _check_foreign(name, file.path, table)
@@ -45,10 +46,26 @@ def check_paths(
                 f"the path {file.path!r} is not in its plain form: write it relative to the folder of table {name}, without "
                 "empty parts, . and .."
             )
-        key = (*folded(name), file.path) if file.path_is_relative else (normal_path(file.path),)
-        if key in seen:
-            raise DataFileError(f"{file.path} is named twice in this transaction: its rows would be there twice")
-        seen.add(key)
+        keys.append((*folded(name), file.path) if file.path_is_relative else (normal_path(file.path),))
+    check_named_once(keys, seen)
+    seen.update(keys)
+
+
+def check_named_once(keys: Sequence[PathKey], seen: Collection[PathKey]) -> None:
+    """See that no file is named twice.
+
+    Args:
+        keys: of files, each with its path at the end.
+        seen: what the changeset names already.
+
+    Raises:
+        DataFileError: which is.
+    """
+    met: set[PathKey] = set()
+    for key in keys:
+        if key in met or key in seen:
+            raise DataFileError(f"{key[-1]} is named twice in this transaction: its rows would be there twice")
+        met.add(key)
 
 
 def _check_foreign(name: TableName, path: str, table: Callable[[], TableAt]) -> None:
