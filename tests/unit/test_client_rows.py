@@ -383,6 +383,27 @@ def test_append_when_lists_come_as_views_then_they_are_lists(tmp_path: Path, kin
     assert t.scan().to_arrow()["l"].to_pylist() == values
 
 
+def test_append_when_lists_are_of_one_size_then_what_is_in_them_is_found_and_checked(tmp_path: Path) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path)
+    with log.transaction() as tx:
+        tx.create_table("t", {"texts": "list(json)", "structs": "list(struct(a int32, b int32))"})
+        tx.create_table("long", {"l": "list(int8)"})
+    texts, structs = pa.list_(pa.string(), 2), pa.list_(pa.struct([("b", pa.int32()), ("A", pa.int32())]), 1)
+    rows = {
+        "texts": pa.array([["x", "x"], ["1", None], None], texts).slice(1),
+        "structs": pa.array([None, [{"A": 1, "b": 2}], [None]], structs).slice(1),
+    }
+    log.append("t", rows)
+    assert log.table("t").scan().to_arrow().to_pydict() == {
+        "texts": [["1", None], None],
+        "structs": [[{"a": 1, "b": 2}], [None]],
+    }
+    with pytest.raises(DataFileError, match=r"column texts \(list\(json\)\): the value '\{bad' is no JSON text"):
+        log.append("t", {"texts": pa.array([["1", "{bad"]], texts)})
+    with pytest.raises(DataFileError, match="not in range"):
+        log.append("long", {"l": pa.FixedSizeListArray.from_arrays(np.zeros(2**31, np.int8), 2**30)})
+
+
 def test_append_when_a_frame_has_categories_then_they_are_texts(tmp_path: Path) -> None:
     kinds = pl.Series(["a", None, "b"], dtype=pl.Enum(["a", "b"]))
     t = InMemoryCommitLog(data_path=tmp_path).table("t")

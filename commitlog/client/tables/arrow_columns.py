@@ -24,6 +24,7 @@ Value = TypeVar("Value", bound=Hashable)
 Find: TypeAlias = "Callable[[Sequence[pa.Field]], Callable[[Column], int | None]]"
 """Looks at fields once; what it gives tells which of them is a column's, or None when it is missing."""
 
+_OTHER_LISTS = (pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view)
 _UUID_BYTES, _INTERVAL_BYTES = 16, 12
 _INTEGER_DIGITS_MAX = 20
 _HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], np.uint8)
@@ -79,7 +80,7 @@ def conformed(array: pa.Array, column: Column, data_type: pa.DataType, find: Fin
         keys = inner(array.keys, column.children[0], data_type.key_type)
         items = inner(array.items, column.children[1], data_type.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=data_type, mask=array.is_null())
-    if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):
+    if any(is_kind(array.type) for is_kind in _OTHER_LISTS):
         array = _lists(array)
     if pa.types.is_list(data_type) and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         values = inner(array.values, column.children[0], data_type.value_type)
@@ -171,9 +172,9 @@ def missing(column: Column, count: int, data_type: pa.DataType, *, is_read: bool
 
 
 def _lists(array: pa.Array) -> pa.Array:
-    """Views of lists as lists, for which Arrow's own cast makes arrays that are not valid."""
-    ends = np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy(), dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(np.insert(ends, 0, 0)), array.flatten(), mask=array.is_null())
+    """Views of lists, and lists of one size, as lists; of either Arrow's own cast may make arrays that are not valid."""
+    ends = np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy(), dtype=np.int64)
+    return pa.ListArray.from_arrays(pa.array(np.insert(ends, 0, 0), pa.int32()), array.flatten(), mask=array.is_null())
 
 
 def _offsets(array: pa.Array) -> pa.Array:
