@@ -382,6 +382,34 @@ def test_scan_when_a_row_is_in_no_file_then_its_values_are_of_the_types_that_duc
         log.table(table).scan(where="iv = '1 day'")
 
 
+MIDNIGHT, SEVEN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC), str(UUID(int=7))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "found"),
+    [
+        ("timestamptz", "2024-01-01 00:00:00", MIDNIGHT),
+        ("timestamptz", "2024-01-01T05:30+05:30", MIDNIGHT),
+        ("list(timestamptz)", ["2024-01-01", "2023-12-31 23:00:00 -01"], [MIDNIGHT, MIDNIGHT]),
+        ("timestamp", "2024-01-01T00:00", dt.datetime(2024, 1, 1)),
+        ("time", "01:02", dt.time(1, 2)),
+        ("uuid", "{00000000-0000-0000-0000-000000000007}", SEVEN),
+        ("list(uuid)", ["urn:uuid:00000000-0000-0000-0000-000000000007", "0" * 31 + "7"], [SEVEN, SEVEN]),
+    ],
+)
+def test_scan_when_a_row_has_a_value_in_another_form_than_the_usual_one_then_it_is_the_same_value(
+    log: CommitLog, table: str, kind: str, given: Any, found: object
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "v": kind}, primary_key=["id"])
+        tx.insert_row(table, {"id": 1, "v": given})
+    before = log.head_snapshot_id()
+    log.table(table).delete("id = 1")
+    log.table(table).restore(before)
+    log.wait_for_snapshot()
+    assert log.table(table).scan().to_arrow()["v"].to_pylist() == [found]
+
+
 def test_scan_when_a_number_has_128_bits_then_is_read_and_filtered_whole_or_said_to_have_no_type(
     log: CommitLog, table: str
 ) -> None:

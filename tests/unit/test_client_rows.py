@@ -567,7 +567,7 @@ def test_delete_when_keys_have_zones_or_more_digits_than_arrow_then_the_right_ro
     t.delete("v = 1")
     [gone] = log.outcomes[-1].proposal.changes  # type: ignore[union-attr]
     assert isinstance(gone, m.DeleteRow)
-    assert gone.key == {"at": "12:00:00+02", "n": str(large)}
+    assert gone.key == {"at": "12:00:00+02:00", "n": str(large)}
     assert t.scan(columns=["v"]).to_arrow().to_pylist() == [{"v": 0}]
     t.restore(inserted.snapshot_id)
     assert t.scan(columns=["v"]).count() == 2

@@ -958,7 +958,7 @@ def test_join_when_arrow_does_not_hold_what_rows_have_then_nothing_is_told_and_a
 
 def test_rows_that_arrow_does_not_hold_when_they_have_left_the_window_then_are_told_and_displaced_as_they_are() -> None:
     a, late = site("a", 1, window_snapshots=1), site("c", 3, window_snapshots=1)
-    first, second = ({"id": 1, "at": at, "n": str(2**128 - 1)} for at in ("12:00:00+02", "12:00:00-05"))
+    first, second = ({"id": 1, "at": at, "n": str(2**128 - 1)} for at in ("12:00:00+02:00", "12:00:00-05:00"))
 
     def go_by(log: InMemoryCommitLog) -> None:
         for _ in range(3):

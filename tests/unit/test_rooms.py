@@ -77,7 +77,7 @@ ROOMS = {
     "client.access": Room(
         _names(
             f"client.arguments client.tables client.files domain log {CATALOG_READERS} catalog.folders "
-            "catalog.projecting.given_ids errors config"
+            "catalog.projecting.given_ids catalog.projecting.row_values errors config"
         )
     ),
     "client.reading": Room(

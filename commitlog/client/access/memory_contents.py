@@ -14,6 +14,7 @@ from pyroaring import BitMap64, FrozenBitMap64
 from commitlog.catalog.folders import is_plain, object_uuid, path_of
 from commitlog.catalog.history import HistoryEntry, HistoryFilter, WriterTotals
 from commitlog.catalog.projecting.given_ids import AssignedIds, FileIds
+from commitlog.catalog.projecting.row_values import to_rows_table
 from commitlog.catalog.queries import CatalogFile, CatalogSnapshot, CatalogTable, FileTotals
 from commitlog.catalog.snapshot_diff import Named, ObjectDifference, compared
 from commitlog.catalog.table_changes import ChangedFile, ChangedRow
@@ -61,10 +62,10 @@ class _File:
 
 @dataclass(slots=True)
 class _Row:
-    """A row that is in no file, by column id."""
+    """A row that is in no file, its values by column id as the projector writes them."""
 
     row_id: int
-    values: Mapping[int, m.RowValue]
+    values: Mapping[int, Any]
     since: int
     until: int | None = None
 
@@ -211,7 +212,7 @@ class MemoryContents:
         if effect.row_id is not None:
             assert image is not None
             row = complete_row(then, image, made_before=made_before)
-            values = {column.column_id: row[column.name] for column in then.columns}
+            values = {column.column_id: to_rows_table(column.type, row[column.name]) for column in then.columns}
             self._rows[effect.object_id].append(_Row(effect.row_id, values, snapshot_id))
 
     def _end_row(self, table_id: int, row_id: int, snapshot_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Rows that are in no file, as Arrow: the catalog has their values as PostgreSQL's, or as text; a testing log as JSON's."""
+"""Rows that are in no file, as Arrow: a catalog has their values as PostgreSQL's, or text; a testing log as the projector's."""
 
 from __future__ import annotations
 
