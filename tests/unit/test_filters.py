@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,8 +21,10 @@ from commitlog.client.reading import file_rows
 from commitlog.client.reading.matching import Condition
 from commitlog.client.tables.arrow_schemas import arrow_type
 from commitlog.client.tables.filters import Excluded, conditions, predicates
+from commitlog.client.tables.stored_rows import stored_rows
 from commitlog.domain.model import FilterOp, Predicate
 from commitlog.domain.model.definitions import Column
+from commitlog.domain.model.typed_values import canonical_value
 from commitlog.domain.model.types import parse_type
 from commitlog.errors import InvalidRequestError
 from commitlog.testing import InMemoryCommitLog
@@ -174,6 +178,53 @@ def test_condition_when_it_is_asked_of_many_files_then_its_values_are_made_once(
     first = condition.on(pc.field("x"))
     monkeypatch.setattr(Condition, "_scalar", None)
     assert condition.on(pc.field("x")).equals(first)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "finer"),
+    [
+        ("timestamp", ["0001-01-01 00:00:00", "2024-01-01 00:00:00.000001", "9999-12-31 23:59:59.999999"], ".0000015"),
+        (
+            "timestamptz",
+            ["1969-12-31 23:59:59+00", "2024-01-01 00:00:00+00", "9999-12-31 00:00:00+00"],
+            ".000000001+00",
+        ),
+        ("timestamp_ms", ["0001-01-01 00:00:00", "2024-01-01 00:00:00.001", "9999-12-31 23:59:59.999"], ".0019999"),
+        ("timestamp_s", ["1969-12-31 23:59:59", "2024-01-01 00:00:00", "9999-12-31 23:59:59"], ".5"),
+        ("time", ["00:00:00", "12:00:00.000001", "23:59:59.999999"], ".000001999"),
+    ],
+)
+def test_scan_when_a_time_is_finer_than_the_column_then_it_lies_between_two_of_its_values(
+    kind: str, texts: list[str], finer: str, tmp_path: Path
+) -> None:
+    log, column = InMemoryCommitLog(data_path=tmp_path), Column(1, "x", parse_type(kind))
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "x": kind})
+    values = stored_rows([column], [{1: each} for each in (*texts, None)])["x"]
+    rows = pa.table({"id": range(len(values)), "x": values})
+    for some in (rows, *(rows.slice(at, 1) for at in range(len(values)))):
+        log.append("t", some)
+    moments: list[Any] = [canonical_value(column.type, each) for each in texts]
+
+    def ids(op: str, value: object) -> list[int]:
+        found: list[int] = log.table("t").scan(where=[("x", op, value)]).to_arrow()["id"].to_pylist()
+        return sorted(found)
+
+    def those(holds: Callable[[Any], bool]) -> list[int]:
+        return sorted([at for at, each in enumerate(moments) if holds(each)] * 2)
+
+    for text in texts:
+        asked = text.removesuffix("+00").partition(".")[0] + finer
+        given: Any = canonical_value(column.type, asked)
+        for op, compared in (("<", lt), ("<=", le), (">", gt), (">=", ge), ("=", eq), ("!=", ne)):
+            assert ids(op, asked) == those(lambda each, compared=compared, given=given: compared(each, given)), (
+                op,
+                asked,
+            )
+        assert ids("in", [asked] * 20) == []
+        assert ids("not in", [asked] * 20) == those(lambda _: True)
+        assert ids("between", [asked, texts[-1]]) == ids(">", asked)
+        assert ids("between", [texts[0], asked]) == ids("<", asked)
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32"])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from operator import and_, or_
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
@@ -30,6 +30,12 @@ _APART_MAX = 16
 for Arrow, which ends the process."""
 _BIGINTS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
 _UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+class _Finer(NamedTuple):
+    """A time that its column has no value for, and the greatest value that is less."""
+
+    floor: pa.Scalar
 
 
 class Condition:
@@ -118,14 +124,17 @@ class Condition:
         data_type = arrow_type(self.column)
         # Zeros are equal, and NaNs, but not by their bits, by which values are looked up.
         zeros = [-each for each in self._values if isinstance(each, float) and each == 0]
-        scalars = [self._scalar(each) for each in (*self._values, *zeros) if each is not None and each == each]
-        # A time that is finer than the column's unit is none of its values.
-        return pa.array([each for each in scalars if each.type == data_type], data_type)
+        values = [each for each in (*self._values, *zeros) if each is not None and each == each]
+        return pa.array([self._scalar(each) for each in values if not isinstance(each, _Finer)], data_type)
 
     def _equal(self, field: Expression, value: Any) -> Expression:
+        if isinstance(value, _Finer):
+            return pc.scalar(False)
         return self._unless_nan(value, lambda: field == self._scalar(value), pc.is_nan(field))
 
     def _at_least(self, field: Expression, value: Any) -> Expression:
+        if isinstance(value, _Finer):
+            return self._above(field, value)
         return self._unless_nan(value, lambda: self._or_nan(field >= self._scalar(value), field), pc.is_nan(field))
 
     def _above(self, field: Expression, value: Any) -> Expression:
@@ -135,6 +144,8 @@ class Condition:
         return self._unless_nan(value, lambda: field <= self._scalar(value), field.is_valid())
 
     def _below(self, field: Expression, value: Any) -> Expression:
+        if isinstance(value, _Finer):
+            return self._at_most(field, value)
         return self._unless_nan(value, lambda: field < self._scalar(value), ~pc.is_nan(field))
 
     def _unless_nan(self, value: Any, compared: Callable[[], Expression], of_nan: Expression) -> Expression:
@@ -146,6 +157,8 @@ class Condition:
         return compared | pc.is_nan(field) if self.column.type.name in FLOATS else compared
 
     def _scalar(self, value: Any) -> pa.Scalar:
+        if isinstance(value, _Finer):
+            return value.floor
         return pa.scalar(value, arrow_type(self.column)) if not isinstance(value, pa.Scalar) else value
 
 
@@ -177,11 +190,9 @@ def _compared(column: Column, value: Scalar) -> Any:
     return canonical
 
 
-def _moment(column: Column, nanoseconds: Any) -> pa.Scalar:
-    """A time, in the column's own unit where it is whole in that, so that the statistics of files serve."""
+def _moment(column: Column, nanoseconds: Any) -> pa.Scalar | _Finer:
+    """A time in the column's own unit: in a finer one Arrow has no room for all of the column's values."""
     data_type = arrow_type(column)
     whole, rest = divmod(nanoseconds, _UNITS[data_type.unit])
-    if rest == 0:
-        return pa.scalar(whole, pa.int64()).cast(data_type)
-    finest = pa.time64("ns") if column.type.name == "time" else pa.timestamp("ns", data_type.tz)
-    return pa.scalar(nanoseconds, pa.int64()).cast(finest)
+    found = pa.scalar(whole, pa.int64()).cast(data_type)
+    return _Finer(found) if rest else found
