@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
@@ -148,6 +149,25 @@ def test_append_when_a_file_has_finer_times_than_the_column_then_a_filter_finds_
     log.append(table, files=[outside], outside="copy")
     for asked, count in (("=", 2), ("<=", 2), (">", 0)):
         assert log.table(table).scan(where=[("at", asked, "1970-01-01 00:00:00.001456")]).count() == count
+
+
+def test_scan_when_a_file_has_times_beyond_the_columns_unit_then_says_so(
+    log: CommitLog, table: str, outside: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"id": "int64", "at": "timestamp_ns"})
+    rows = pa.table({"id": [1, 2], "at": pa.array([datetime(2024, 1, 1), datetime(9999, 1, 1)], pa.timestamp("us"))})
+    pq.write_table(rows, outside, write_statistics=False)
+    log.append(table, files=[outside], outside="copy")
+    for asked in (None, "at < '2000-01-01'"):
+        with pytest.raises(DataFileError, match=r"cannot be read as the table's columns: .* out of bounds timestamp"):
+            log.table(table).scan(where=asked).to_arrow()
+    with pytest.raises(DataFileError, match="out of bounds timestamp"):
+        log.table(table).delete("at < '2000-01-01'")
+    assert log.table(table).scan(where="id = 1").to_arrow()["id"].to_pylist() == [1]
+    pq.write_table(rows, outside)
+    with pytest.raises(DataFileError, match="found 9999-01-01 00:00:00"):
+        log.append(table, files=[outside], outside="copy")
 
 
 class Metres(pa.ExtensionType):  # type: ignore[misc]

@@ -312,6 +312,20 @@ def test_statistics_when_a_file_has_finer_times_than_the_column_then_bounds_are_
     assert [(each.min, each.max) for each in file.statistics] == [(low, high)]
 
 
+def test_read_data_file_when_a_time_is_beyond_the_columns_unit_then_says_which(tmp_path: Path) -> None:
+    definition = table(ColumnSpec("at", "timestamp_ns"))
+    for moment, other in (("9999-01-01", "2262-04-11 23:47:16.854775"), ("1677-09-21", "1677-09-21 00:12:43.145225")):
+        data = pa.table({"at": pa.array([moment, other, None]).cast(pa.timestamp("us"))})
+        with pytest.raises(
+            DataFileError, match=f"column at: expected timestamp_ns, .*1677 and 2262, found {moment} 00:00:00$"
+        ):
+            described(tmp_path, data, definition)
+        assert described(tmp_path, data[1:], definition).record_count == 2
+    both = pa.table({"at": pa.array(["1600-01-01", "9999-01-01"]).cast(pa.timestamp("ms"))})
+    with pytest.raises(DataFileError, match=r"found 1600-01-01 00:00:00 and 9999-01-01 00:00:00$"):
+        described(tmp_path, both, definition)
+
+
 def test_statistics_when_there_are_row_groups_then_over_all_in_the_value_domain(tmp_path: Path) -> None:
     found = statistics_of(tmp_path, pa.array([9, 8, 10, 11, None, None]), row_group_size=2)
     assert (found.min, found.max, found.null_count) == (8, 11, 2)

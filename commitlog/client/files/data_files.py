@@ -10,9 +10,13 @@ from commitlog.client.files.file_columns import FileColumns, file_columns
 from commitlog.client.files.footers import Footer, read_footer
 from commitlog.client.files.places import normal_path, relative_to
 from commitlog.client.tables.partitions import partition_values_of
-from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
+from commitlog.domain.model import BIGINT_MAX, BIGINT_MIN, ColumnStatistics, DataFile, Scalar
 from commitlog.domain.model.definitions import TableDefinition, counted
+from commitlog.domain.model.typed_values import canonical_value
+from commitlog.domain.model.types import parse_type
 from commitlog.errors import DataFileError
+
+_TIMESTAMP = parse_type("timestamp")
 
 
 def read_data_file(
@@ -69,5 +73,16 @@ def _statistics(
                 f"{place} does not fit table {table.name}: column {known.column} may not be NULL, but is in "
                 f"{counted(known.null_count, 'row')} of the file"
             )
+        if column.type.name == "timestamp_ns" and (beyond := [*filter(_is_beyond_ns, (known.min, known.max))]):
+            raise DataFileError(
+                f"{place} does not fit table {table.name}: column {known.column}: expected {column.type}, which is within the "
+                f"years 1677 and 2262, found {' and '.join(map(str, beyond))}"
+            )
         found.append(known)
     return tuple(found)
+
+
+def _is_beyond_ns(bound: Scalar) -> bool:
+    """Whether a time, as a file in a coarser unit may have it, is none that 64 bits hold in nanoseconds."""
+    nanoseconds = canonical_value(_TIMESTAMP, bound)
+    return isinstance(nanoseconds, int) and not BIGINT_MIN <= nanoseconds <= BIGINT_MAX

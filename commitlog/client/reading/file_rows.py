@@ -34,6 +34,7 @@ ROW_ID_COLUMN = Column(ROW_ID_FIELD, ROW_ID, parse_type("int64"))
 """To be read after the others: the row ids that a file carries."""
 _FORMAT = ds.ParquetFileFormat()
 _KEPT = "kept"
+_UNITS = ("s", "ms", "us", "ns")
 _FOOTERS_AT_ONCE = 16
 _FOOTERS_MAX = 1_024
 """So many footers are in memory at a time, where rows are read batch after batch."""
@@ -195,7 +196,7 @@ class _Sources:
         if field.type == data_type or not self._is_ready(column):
             return value
         # A time in a finer unit is cut, as DuckDB cuts it.
-        return value.cast(data_type, safe=not pa.types.is_timestamp(data_type))
+        return value.cast(data_type, safe=not _is_finer(field.type, data_type))
 
     def _array(self, array: pa.Array, column: Column) -> pa.Array:
         data_type = self._types[column.column_id]
@@ -216,6 +217,12 @@ def _casts(given: pa.DataType, wanted: pa.DataType) -> bool:
     if isinstance(given, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(given):
         return False
     return not pa.types.is_nested(given)
+
+
+def _is_finer(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether times are given in a finer unit than is wanted; those in a coarser one may be beyond its years."""
+    are_times = pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted)
+    return are_times and _UNITS.index(given.unit) > _UNITS.index(wanted.unit)
 
 
 class _Alike:
