@@ -60,11 +60,12 @@ def test_read_rows_when_the_file_was_cleaned_away_then_says_why(tmp_path: Path) 
         ({"v": pa.array([1.0])}, "column id may not be NULL"),
     ],
 )
-def test_write_batches_when_a_value_does_not_fit_then_says_which_column(
+def test_write_batches_when_a_value_does_not_fit_then_says_which_column_and_leaves_no_file(
     tmp_path: Path, rows: dict[str, pa.Array], message: str
 ) -> None:
     with pytest.raises(DataFileError, match=message):
-        write_batches(iter([pa.record_batch(rows)]), THREE, str(tmp_path))
+        write_batches(iter([pa.record_batch({"id": [1]}), pa.record_batch(rows)]), THREE, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bucket_when_numbers_are_hashed_then_is_what_duckdb_says() -> None:

@@ -14,6 +14,7 @@ from pyarrow import fs
 
 from commitlog.client.files.lake import new_name
 from commitlog.client.files.places import Naming
+from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.arrow_columns import by_name, conformed, missing
 from commitlog.client.writing.by_partition import by_partition
 from commitlog.client.writing.file_schema import bounded_columns, file_schema
@@ -24,12 +25,26 @@ from commitlog.errors import DataFileError
 def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, table_path: str) -> tuple[str, ...]:
     """Write a file for each partition below ``table_path``, in a directory that no other task takes; returns them.
 
+    What a failed write left is removed.
+
     Raises:
         DataFileError: a value does not fit its column.
     """
+    writers: dict[str, pq.ParquetWriter] = {}
+    try:
+        _write(batches, table, table_path, writers)
+    except BaseException:
+        remove_files(writers)
+        raise
+    return tuple(writers)
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch], table: TableDefinition, table_path: str, writers: dict[str, pq.ParquetWriter]
+) -> None:
+    """Write rows by writers of theirs, by path, which are added and closed."""
     columns = table.columns
     schema = file_schema(columns)
-    writers: dict[str, pq.ParquetWriter] = {}
     directory, name = f"{table_path.rstrip('/')}/{new_name()}", f"{new_name()}.parquet"
     if not table.partition_by:
         directory = table_path.rstrip("/")
@@ -55,7 +70,6 @@ def write_batches(batches: Iterator[pa.RecordBatch], table: TableDefinition, tab
         for path, writer in writers.items():
             with Naming(path):
                 writer.close()
-    return tuple(writers)
 
 
 def _writer(path: str, schema: pa.Schema, columns: Sequence[Column]) -> pq.ParquetWriter:
