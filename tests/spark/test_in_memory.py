@@ -33,7 +33,7 @@ from commitlog.errors import (
     ProposalRejectedError,
     ProposalTooLargeError,
 )
-from commitlog.spark import connection, create_views, outcomes, stream_into, transaction, verify
+from commitlog.spark import SparkTable, connection, create_views, outcomes, stream_into, transaction, verify
 from commitlog.spark.changing import matching, row_replacement, source_keys
 from commitlog.spark.changing.source_size import is_kept_small
 from commitlog.spark.connection import catalog_of
@@ -100,6 +100,21 @@ def test_transaction_when_its_block_has_ended_then_it_cannot_be_begun_again(
     with pytest.raises(InvalidRequestError, match="begin another one"), tx:
         pass
     assert ids_of(commitlog.spark.table(spark, TABLE, log=log).read()) == ([1, 2] if is_unknown else [1])
+
+
+def test_compact_when_its_writing_fails_then_nothing_is_left_of_it(
+    people_table: SparkTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, save = sorted((tmp_path / "lake").rglob("*")), parquet_files.save
+
+    def save_and_fail(*given: Any) -> None:
+        save(*given)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(parquet_files, "save", save_and_fail)
+    with pytest.raises(ZeroDivisionError):
+        people_table.compact(rewrite_all=True)
+    assert sorted((tmp_path / "lake").rglob("*")) == before
 
 
 def test_append_when_a_task_is_writing_that_another_was_faster_than_then_its_file_is_not_taken(

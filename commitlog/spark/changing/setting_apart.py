@@ -19,7 +19,7 @@ from commitlog.spark.changing.matching import Found
 from commitlog.spark.reading.dataframes import with_row_ids
 from commitlog.spark.reading.scan_files import NO_POSITIONS
 from commitlog.spark.writing.column_fit import fit_with_ids
-from commitlog.spark.writing.parquet_files import new_directory, write_parquet
+from commitlog.spark.writing.parquet_files import write_new
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 
@@ -88,6 +88,6 @@ def _written(part: Base, left_out: Mapping[int, FrozenBitMap64], paths: list[str
     if part.definition.partition_by and known is None:
         new = write_rows(rows, part.definition, part.path)
     else:
-        new = write_parquet(rows.coalesce(len(files)), new_directory(part.path))
+        new = write_new(rows.coalesce(len(files)), part.path)
     paths += new
     return described(new, part.definition, part.path, carry_row_ids=True, partition_values=known)

@@ -31,7 +31,7 @@ from commitlog.spark.reading.dataframes import with_row_ids
 from commitlog.spark.reading.derived_filters import derived
 from commitlog.spark.reading.scan_files import ScanFile
 from commitlog.spark.writing.column_fit import fit_with_ids
-from commitlog.spark.writing.parquet_files import new_directory, write_parquet
+from commitlog.spark.writing.parquet_files import write_new
 from commitlog.spark.writing.partitions import described, write_rows
 from commitlog.spark.writing.publish import commit
 
@@ -169,7 +169,7 @@ def _compact(log: CommitLog, part: Base, by: _Order) -> SubmittedOutcome:
         paths = write_rows(fitted, table, part.path, order, dropped=[place])
     else:
         count = max(1, round(sum(live_bytes(each) for each in files) / by.target_bytes))
-        paths = write_parquet(_ranged(fitted, count, order).drop(place), new_directory(part.path))
+        paths = write_new(_ranged(fitted, count, order).drop(place), part.path)
     transaction = log.transaction(base_snapshot_id=part.scan.snapshot_id, message="compaction")
     try:
         new = described(paths, table, part.path, carry_row_ids=True, partition_values=files[0].partition_values)

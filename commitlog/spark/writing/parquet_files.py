@@ -38,9 +38,14 @@ _lock = Lock()
 _writes: dict[Any, tuple[int, dict[str, str | None]]] = {}
 
 
-def new_directory(table_path: str) -> str:
-    """A directory below the table's that nobody has written to."""
-    return f"{table_path.rstrip('/')}/{new_name()}"
+def write_new(df: DataFrame, table_path: str, partition_by: Sequence[str] = ()) -> tuple[str, ...]:
+    """Write ``df`` as `write_parquet` does, into a directory below the table's; what a failed write left is removed."""
+    directory = f"{table_path.rstrip('/')}/{new_name()}"
+    try:
+        return write_parquet(df, directory, partition_by)
+    except BaseException:
+        _remove_directory(directory)
+        raise
 
 
 def write_parquet(df: DataFrame, directory: str, partition_by: Sequence[str] = ()) -> tuple[str, ...]:
@@ -94,7 +99,7 @@ def _row_count(path: str) -> int:
         return int(pq.read_metadata(file).num_rows)
 
 
-def remove_directory(directory: str) -> None:
+def _remove_directory(directory: str) -> None:
     """Remove what one write left, if it left anything."""
     filesystem, path = fs.FileSystem.from_uri(directory)
     if filesystem.get_file_info(path).type is not fs.FileType.NotFound:

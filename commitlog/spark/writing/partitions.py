@@ -20,7 +20,7 @@ from commitlog.client.tables.partitions import DIRECTORY, PLAIN, is_computed, is
 from commitlog.domain.model import ColumnStatistics, DataFile, Scalar
 from commitlog.domain.model.definitions import Column, PartitionKey, TableDefinition
 from commitlog.spark.columns import quoted
-from commitlog.spark.writing.parquet_files import new_directory, remove_directory, write_parquet
+from commitlog.spark.writing.parquet_files import write_new
 
 _NAMED = re.compile(rf"/{DIRECTORY}(\d+)=(n|v[^/]*|h[0-9a-f]{{64}})(?=/)")
 _FOOTER_READERS_MAX = 8
@@ -99,12 +99,7 @@ def write_rows(
         rows = rows.select("*", *[value.alias(name) for name, value in columns.items()]).hint("rebalance", *columns)
     if columns or order:
         rows = rows.sortWithinPartitions(*columns, *map(quoted, order))
-    directory = new_directory(table_path)
-    try:
-        return write_parquet(rows.drop(*dropped), directory, list(columns))
-    except BaseException:
-        remove_directory(directory)
-        raise
+    return write_new(rows.drop(*dropped), table_path, list(columns))
 
 
 def described(
