@@ -153,6 +153,38 @@ def test_merge_when_its_key_is_unusual_then_what_is_equal_matches_and_null_nothi
     assert [tuple(row) for row in t.read().orderBy("v").collect() if row[0] is not None] == [("a", 10), ("B", 20)]
 
 
+@pytest.mark.parametrize(
+    ("own", "first", "second"),
+    [
+        pytest.param("1L", "'1'", "'01'", id="texts of a number"),
+        pytest.param("DATE'2024-01-01'", "'2024-1-1'", "'2024-01-01'", id="texts of a day"),
+        pytest.param(
+            "9007199254740992D", "9007199254740992L", "9007199254740993L", id="integers too fine for a double"
+        ),
+    ],
+)
+def test_merge_when_keys_that_differ_are_equal_to_the_same_one_of_the_table_then_is_refused(
+    spark: SparkSession, tmp_path: Path, own: str, first: str, second: str
+) -> None:
+    log = InMemoryCommitLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(spark.sql(f"SELECT {own} AS k, 0 AS v UNION ALL SELECT NULL, 1"), create=True)
+    merge = t.merge(spark.sql(f"SELECT {first} AS k, 10 AS v UNION ALL SELECT {second}, 20"), on="k")
+    before = log.head_snapshot_id()
+    for each in (
+        merge.when_matched_update(set={"v": "source.v"}),
+        merge.when_matched_update("source.v = 10", {"v": "source.v"}).when_matched_delete(),
+        merge.when_matched_delete().when_not_matched_insert(values={"v": "source.v"}),
+        merge.when_matched_delete().when_not_matched_by_source_delete(),
+    ):
+        with pytest.raises(DataFileError, match="two rows of the source have the same k"):
+            each.commit()
+    assert log.head_snapshot_id() == before
+    # A clause chooses between the two.
+    merge.when_matched_update("source.v = 20", {"v": "source.v"}).commit()
+    assert sorted(row.v for row in t.read().collect()) == [1, 20]
+
+
 def test_read_when_a_tuple_names_a_column_with_a_backtick_then_finds_it(spark: SparkSession, tmp_path: Path) -> None:
     t = commitlog.spark.table(spark, TABLE, log=InMemoryCommitLog(data_path=tmp_path / "lake"))
     t.append(spark.range(2).withColumnRenamed("id", "a`b"), create=True)

@@ -17,13 +17,14 @@ from pyspark.util import inheritable_thread_target
 
 from commitlog.client.files.file_columns import ROW_ID
 from commitlog.domain.model.types import fold
+from commitlog.errors import DataFileError
 from commitlog.spark.changing import source_keys
 from commitlog.spark.changing.base import Base, names_of
 from commitlog.spark.changing.merge_clauses import Clause, Clauses, first_that_holds
 from commitlog.spark.changing.new_values import named, new_value
 from commitlog.spark.columns import are_words, quoted, spark_type
 from commitlog.spark.reading.dataframes import with_positions
-from commitlog.spark.reading.positions import positions
+from commitlog.spark.reading.positions import positions_and_repeated
 from commitlog.spark.reading.scan_files import FILE, POSITION
 from commitlog.spark.writing.column_fit import fit, fit_with_ids
 
@@ -121,13 +122,20 @@ class MergeStep:
         return fresh
 
     def found(self, rows: DataFrame) -> tuple[dict[int, FrozenBitMap64], int]:
-        """Where the rows that a clause is about stand, and how many rows of the source match any, by one job."""
+        """Where the rows that a clause is about stand, and how many rows of the source match any, by one job.
+
+        Raises:
+            DataFileError: a clause is about a row for two of the source: keys of another type than the table's may differ, such
+                as '1' and '01', and be equal to the same number.
+        """
         in_partition = f"{NUMBER} & {(1 << _PARTITION_BITS) - 1}L"
         standing = rows.selectExpr(
             f"stack(2, IF({CLAUSE} IS NULL, NULL, {FILE}), {POSITION}, "
             f"{_NO_FILE} - shiftright({NUMBER}, {_PARTITION_BITS}), {in_partition}) AS ({FILE}, {POSITION})"
         )
-        found = positions(standing.where(f"{FILE} IS NOT NULL"))
+        found, repeated = positions_and_repeated(standing.where(f"{FILE} IS NOT NULL"))
+        if any(each > _NO_FILE for each in repeated):
+            raise same_keys(self.keys)
         matched = sum(len(found.pop(each)) for each in [*found] if each <= _NO_FILE)
         return found, matched
 
@@ -154,6 +162,11 @@ class MergeStep:
         if otherwise is not None:
             values = {name: values.get(name, _of(otherwise, name)) for name in names_of(self.base)}
         return [value if isinstance(value, str) else value.alias(name) for name, value in values.items()]
+
+
+def same_keys(keys: Sequence[str]) -> DataFileError:
+    """What is wrong with two rows of a source that match the same."""
+    return DataFileError(f"two rows of the source have the same {', '.join(keys)}: which one counts is not defined")
 
 
 def _of(side: str, name: str) -> str:
