@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,8 +12,11 @@ import pytest
 from drivers import told_by
 from people import settings_given, source_options
 from pyarrow import fs
+from pyspark.sql import DataFrameWriter, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
+import commitlog.spark
 from commitlog.client import CommitLog
 from commitlog.client.files import copying
 from commitlog.client.files.copying import copy_whole, lasting_name
@@ -22,21 +26,34 @@ from commitlog.client.files.removing import remove_files
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, DataFileError
 from commitlog.ops.maintenance.clean import Cleaning
+from commitlog.spark import flush
+from commitlog.spark.columns import FIELD_ID
 from commitlog.spark.source.batch_writer import BatchWriter
 from commitlog.spark.source.options import SourceOptions
 from commitlog.spark.source.table_reader import TableReader
 from commitlog.spark.source.written_files import WrittenFiles
+from commitlog.spark.writing import parquet_files
 from commitlog.spark.writing.arrow_files import write_batches
 from commitlog.spark.writing.target import target
+from commitlog.testing import InMemoryCommitLog
 
 TABLE = "main.people"
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 S3A = "org.apache.hadoop:hadoop-aws:3.5.0,software.amazon.awssdk:bundle:2.35.4"
 
 
+UNUSUAL = "s3://lake/a%20b [c]/ü#?"
+"""Letters that a URI would have escaped."""
+
+
 @pytest.fixture
-def settings(settings: Settings, endpoint: str) -> Settings:
-    return dataclasses.replace(settings, data_path="s3://lake/data")
+def data_path() -> str:
+    return "s3://lake/data"
+
+
+@pytest.fixture
+def settings(settings: Settings, endpoint: str, data_path: str) -> Settings:
+    return dataclasses.replace(settings, data_path=data_path)
 
 
 @pytest.fixture
@@ -97,6 +114,38 @@ def test_lake_in_s3_then_files_are_described_written_read_and_cleaned_there(
         check_free("s3://lake/data/x", "another")
 
 
+def test_lake_in_s3_when_its_folder_has_unusual_letters_then_each_stands_for_itself(
+    spark: SparkSession, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket, log = fs.S3FileSystem(endpoint_override=endpoint), InMemoryCommitLog(data_path=UNUSUAL)
+
+    def save(writer: DataFrameWriter, session: SparkSession, schema: StructType, directory: str) -> None:
+        # As S3A does, which is not there.
+        rows = writer._df.toArrow()  # type: ignore[attr-defined]
+        ids = [{"PARQUET:field_id": str(each.metadata[FIELD_ID])} for each in schema.fields]
+        fields = [each.with_metadata(field_id) for each, field_id in zip(rows.schema, ids, strict=True)]
+        path = f"{directory.removeprefix('s3://')}/part-0.parquet"
+        pq.write_table(rows.cast(pa.schema(fields)), path, filesystem=bucket)
+
+    with log.transaction() as tx:
+        tx.create_table(TABLE, SCHEMA)
+        tx.create_table("main.keyed", SCHEMA, primary_key=["id"])
+    monkeypatch.setattr(parquet_files, "save", save)
+    people = commitlog.spark.table(spark, TABLE, log=log)
+    assert people.append(spark.createDataFrame([(1, "n1"), (2, "n2")], "id long, name string")) is not None
+    with log.transaction() as tx:
+        tx.append(TABLE, [task_file(log, 3)])
+    assert sorted(log.table(TABLE).scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert people.append(spark.createDataFrame([], "id long, name string")) is None
+    log.table("main.keyed").insert([{"id": 4, "name": "n4"}])
+    assert flush(spark, "main.keyed", log=log) is not None
+    assert log.table("main.keyed").scan().to_arrow().to_pylist() == [{"id": 4, "name": "n4"}]
+    kept = [each.path for each in bucket.get_file_info(fs.FileSelector("lake", recursive=True)) if each.is_file]
+    assert sorted(path.partition("/commitlog-")[0] for path in kept) == [
+        f"{UNUSUAL.removeprefix('s3://')}/main/{table}" for table in ("keyed", "people", "people")
+    ]
+
+
 def test_copy_into_a_store_when_it_breaks_off_then_what_another_link_has_brought_stays(
     tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,9 +188,10 @@ def test_copy_into_a_store_when_it_breaks_off_then_what_another_link_has_brought
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("data_path", ["s3://lake/data", UNUSUAL])
 @pytest.mark.usefixtures("people")
 def test_lake_in_s3_when_spark_uses_it_by_s3a_then_every_way_of_writing_and_reading_works(
-    settings: Settings, endpoint: str, tmp_path: Path
+    settings: Settings, endpoint: str, data_path: str, tmp_path: Path
 ) -> None:
     told = {
         "endpoint": endpoint,
@@ -152,4 +202,4 @@ def test_lake_in_s3_when_spark_uses_it_by_s3a_then_every_way_of_writing_and_read
     every_id = [number for number in range(30) if number % 10 != 3]
     assert found["native"] == found["format"] == every_id
     assert found["name"] == "new"
-    assert all(path.startswith("s3://lake/data/main/people/") for path in found["files"])
+    assert all(unquote(path).startswith(f"{data_path}/main/people/") for path in found["files"])

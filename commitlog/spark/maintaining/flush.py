@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
 from commitlog.client.attempts import check_attempts
 from commitlog.client.files.file_columns import ROW_ID
+from commitlog.client.files.places import filesystem_of
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.missing import rows_without_file
 from commitlog.domain.model import Reason
@@ -128,7 +128,7 @@ def _write(
 
 
 def _row_ids(path: str) -> list[int]:
-    filesystem, inner = fs.FileSystem.from_uri(path)
+    filesystem, inner = filesystem_of(path)
     found: list[int] = pq.read_table(inner, columns=[ROW_ID], filesystem=filesystem, partitioning=None)[
         ROW_ID
     ].to_pylist()

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from commitlog.client.files.lake import new_name
-from commitlog.client.files.places import Naming
+from commitlog.client.files.places import Naming, filesystem_of
 from commitlog.client.files.removing import remove_files
 from commitlog.client.tables.arrow_columns import by_name, conformed, missing
 from commitlog.client.writing.by_partition import by_partition
@@ -73,7 +72,7 @@ def _write(
 
 
 def _writer(path: str, schema: pa.Schema, columns: Sequence[Column]) -> pq.ParquetWriter:
-    filesystem, inner = fs.FileSystem.from_uri(path)
+    filesystem, inner = filesystem_of(path)
     filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
     bounded = bounded_columns(columns)
     return pq.ParquetWriter(inner, schema, filesystem=filesystem, compression="snappy", write_statistics=bounded)

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from commitlog.client.files.lake import new_name
+from commitlog.client.files.places import filesystem_of
 from commitlog.client.files.removing import remove_files
 from commitlog.errors import DataFileError
 from commitlog.spark.writing.identified_files import save
@@ -94,26 +95,25 @@ def _check_all_here(paths: Sequence[str], directory: str, rows_written: int) -> 
 
 
 def _row_count(path: str) -> int:
-    filesystem, inner = fs.FileSystem.from_uri(path)
+    filesystem, inner = filesystem_of(path)
     with filesystem.open_input_file(inner) as file:
         return int(pq.read_metadata(file).num_rows)
 
 
 def _remove_directory(directory: str) -> None:
     """Remove what one write left, if it left anything."""
-    filesystem, path = fs.FileSystem.from_uri(directory)
+    filesystem, path = filesystem_of(directory)
     if filesystem.get_file_info(path).type is not fs.FileType.NotFound:
         filesystem.delete_dir(path)
 
 
 def _listed(directory: str) -> Iterator[str]:
     """The files that tasks have committed: of two that do the same one may be writing still, for which Spark does not wait."""
-    filesystem, path = fs.FileSystem.from_uri(directory)
-    prefix = directory.removesuffix(path)
+    filesystem, path = filesystem_of(directory)
     for each in filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True)):
         is_committed = not each.path.startswith(f"{path}/{_UNCOMMITTED}/")
         if each.type == fs.FileType.File and each.base_name.endswith(".parquet") and is_committed:
-            yield prefix + each.path
+            yield directory + each.path.removeprefix(path)
 
 
 @contextmanager
