@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from deciding import DecidedLog, alter, change, create_table, delete_row, insert, keyed_table, update
+from deciding import (
+    DecidedLog,
+    alter,
+    append,
+    change,
+    create_table,
+    data_file,
+    delete_row,
+    insert,
+    keyed_table,
+    read_table,
+    update,
+)
 from deciding_sites import KEYED, B, C, brought, log_of_node_a, node, row_of, settled, value_of
 
 from commitlog.domain.model import Outcome, Row
@@ -93,6 +105,25 @@ def test_row_when_a_column_was_renamed_or_dropped_before_the_log_was_a_node_then
     assert settled(brought(log, insert(id=9, w="q"), by=before_all, tick=8)) == ["UNIQUE HELD"]
     assert settled(brought(log, delete_row(9), by=before_all, tick=9)) == ["UNIQUE RELEASED"]
     assert row_of(log, 2) == {"id": 2, **kept, "w": "q"}
+    log.check_replay()
+
+
+@pytest.mark.parametrize(
+    "first", [append(data_file(10), table="t"), change("DROP_TABLE", "t"), create_table("new"), delete_row(9, "other")]
+)
+def test_rows_when_they_stand_again_by_a_changeset_that_begins_with_another_table_then_whoever_read_theirs_hears_of_it(
+    log: DecidedLog, first: dict[str, Any]
+) -> None:
+    log.commit(create_table("t"), keyed_table("other", KEYED), insert("other", id=9))
+    seen = log.head + 1
+    log.commit(delete_row(1))
+    assert settled(brought(log, insert("c", id=7, p=1), tick=1, a=seen)) == ["FOREIGN_KEY HELD"]
+    base = log.head
+    again = log.propose(first, insert(id=1, w="x"))
+    assert [(each.object.table, str(each.action)) for each in again.resolutions] == [("c", "RELEASED")]
+    read = {"isolation": "SERIALIZABLE", "reads": [read_table("c")]}
+    log.conflict(f"TABLE_ROWS_CHANGED@{base + 1}", on=insert("k", id=8, w="y"), base=base, **read)
+    log.commit(insert("c", id=8, p=None), base=base)
     log.check_replay()
 
 

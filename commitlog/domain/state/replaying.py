@@ -422,7 +422,7 @@ class _Replay:
 
     def hold_row(self, told: m.Resolution) -> None:
         """A row that others do not let stand any longer."""
-        table, rows, key = self.told_row(told)
+        table, rows, key = self.told_row(told, m.ChangeKind.DELETE_ROW)
         assert self.state.node is not None
         version, image = rows.live[key], told.row
         assert image is not None
@@ -430,12 +430,12 @@ class _Replay:
             version = version.with_image(conformed_row(table.definition, image))
         known = rows.sites.get(key)
         rows.sites[key] = known or SiteRow(origin_at(self.state.node, rows, key, version), ())
-        self.end_row(table, rows, key, self.proposal.changes[told.change].kind)
+        self.end_row(table, rows, key, m.ChangeKind.DELETE_ROW)
         rows.hold(key, version)
 
     def release_row(self, told: m.Resolution) -> None:
         """A row that others let stand after all."""
-        table, rows, key = self.told_row(told)
+        table, rows, key = self.told_row(told, m.ChangeKind.INSERT_ROW)
         held, known = rows.held[key], rows.sites[key]
         assert told.row is not None
         assert told.row_id is not None
@@ -449,16 +449,17 @@ class _Replay:
             origin=held.origin,
             identity=held.identity,
         )
-        self.start_row(table, rows, version, self.proposal.changes[told.change].kind)
+        self.start_row(table, rows, version, m.ChangeKind.INSERT_ROW)
         rows.sites[key] = known
 
-    def told_row(self, told: m.Resolution) -> tuple[TableState, KeyedRows, str]:
-        """The row that a resolution tells of, which is not one of the changes' own; its table is touched."""
+    def told_row(self, told: m.Resolution, kind: m.ChangeKind) -> tuple[TableState, KeyedRows, str]:
+        """The row that a resolution tells of, which is not one of the changes' own; its table is touched as by a change of a
+        kind: the one that it tells of may be of another table, and of no row."""
         assert told.object.table_id is not None
         assert told.row is not None
         table = self.state.tables[told.object.table_id]
         assert table.rows is not None
-        self.touch(table, self.proposal.changes[told.change].kind)
+        self.touch(table, kind)
         return table, table.rows, key_of(table.definition, told.row)
 
     def image(self, table: TableState, change: RowChange, index: int) -> m.Row | None:
