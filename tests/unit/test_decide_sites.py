@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -458,3 +459,21 @@ def test_identity_when_no_text_here_may_hold_it_then_invalid(log: DecidedLog) ->
     assert brought(log, {**row, "identity": "8\x00"}, tick=2).invalid_code == "TEXT_UNSTORABLE"
     for unstorable in ("8\x00", "\ud800"):
         assert log.refused("INVALID", {**row, "identity": unstorable}).invalid_code == "TEXT_UNSTORABLE"
+
+
+def test_rows_when_many_that_have_left_the_window_are_displaced_at_once_then_each_is_looked_up_once() -> None:
+    def cost_s(count: int) -> float:
+        log = DecidedLog(window_snapshots=1)
+        log.commit(node("a", 1))
+        log.commit(keyed_table("k", KEYED))
+        log.commit(*[insert(id=each, v="a") for each in range(count)])
+        log.commit(create_table("one"))
+        log.commit(create_table("two"))
+        [table_id] = [table.table_id for table in log.state.tables.values() if table.name == "k"]
+        read = [(table_id, {"id": each, "v": "a", "w": None}) for each in range(count)]
+        changes = [update(each, v="z") for each in range(count)]
+        begun_s = time.process_time()
+        assert len(settled(brought(log, *changes, by={"node": "z", "priority": 0}, tick=1, displaced=read))) == count
+        return time.process_time() - begun_s
+
+    assert min(cost_s(800) for _ in range(3)) < 25 * min(cost_s(100) for _ in range(3))

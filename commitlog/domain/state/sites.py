@@ -126,13 +126,14 @@ class Arrival:
     by another way or before; then nothing of it does anything.
     """
 
-    __slots__ = ("base_snapshot_id", "digest", "is_known", "replicated")
+    __slots__ = ("_displaced", "base_snapshot_id", "digest", "is_known", "replicated")
 
     def __init__(self, replicated: Replicated, base_snapshot_id: int, is_known: bool) -> None:
         self.replicated = replicated
         self.base_snapshot_id = base_snapshot_id
         self.is_known = is_known
         self.digest = {each.node: DigestEntry(each.tick, each.priority) for each in replicated.digest}
+        self._displaced: dict[int, tuple[TableDefinition, dict[str, Row]]] = {}
 
     @staticmethod
     def of(state: SequencerState, proposal: Proposal) -> Arrival | None:
@@ -162,12 +163,18 @@ class Arrival:
         version = rows.live.get(key)
         if version is None or version.snapshot_id > self.base_snapshot_id:
             return None
+        known = self._displaced.get(definition.table_id)
+        if known is None or known[0] is not definition:
+            known = self._displaced[definition.table_id] = definition, self._displaced_of(definition)
+        return known[1].get(key)
+
+    def _displaced_of(self, definition: TableDefinition) -> dict[str, Row]:
+        images: dict[str, Row] = {}
         for each in self.replicated.displaced:
             if each.table_id == definition.table_id:
                 image = complete_row(definition, each.row, made_before=True)
-                if key_of(definition, image) == key:
-                    return image
-        return None
+                images.setdefault(key_of(definition, image), image)
+        return images
 
     def note(self, state: SequencerState) -> None:
         """From now on this log contains it."""
