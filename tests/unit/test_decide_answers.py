@@ -113,6 +113,32 @@ def test_an_id_from_the_future_then_does_not_shut_out_the_honest_ones_when_it_le
     assert log.state.duplicates[0].expired_time_ms < START_MS + 30
 
 
+def skew(ms: int) -> dict[str, Any]:
+    return {"kind": "CONFIGURE", "settings": {"clock_skew_ms_max": ms}}
+
+
+def test_an_id_when_less_skew_is_allowed_after_it_committed_then_still_cannot_commit_again() -> None:
+    log = DecidedLog(duplicate_window_outcomes=1, duplicate_window_ms=0, clock_skew_ms_max=10_000)
+    log.commit(create_table("ahead"), id=(ahead := make_id(1, START_MS + 9_000)), now_ms=START_MS)
+    log.commit(skew(30), id=make_id(2, START_MS + 1), now_ms=START_MS + 1)
+    for number in range(3, 8):
+        log.commit(create_table(f"t{number}"), writer_seq=number, now_ms=START_MS + number)
+    log.commit({"kind": "DROP_TABLE", "schema": "main", "table": "ahead"}, writer_seq=8, now_ms=START_MS + 8)
+    log.refused("PROPOSAL_EXPIRED", create_table("ahead"), id=ahead, now_ms=START_MS + 9_000)
+    log.check_replay()
+
+
+def test_an_id_when_more_skew_is_allowed_after_it_was_refused_for_that_then_does_not_shut_out_the_honest_ones() -> None:
+    log = DecidedLog(duplicate_window_outcomes=1, duplicate_window_ms=0, clock_skew_ms_max=30)
+    log.refused("INVALID", create_table(), id=make_id(1, START_MS + 9_000), now_ms=START_MS)
+    # Refused for its name, and from the future all the same.
+    log.refused("INVALID", create_table(), id=make_id(2, START_MS + 9_000), writer_id="", now_ms=START_MS)
+    log.commit(skew(10_000), now_ms=START_MS + 2)
+    for number in range(4, 9):
+        log.commit(create_table(f"t{number}"), now_ms=START_MS + number)
+    log.check_replay()
+
+
 def test_epochs_then_the_lower_and_none_are_fenced_and_an_epoch_comes_from_the_log(log: DecidedLog) -> None:
     opened = log.propose(open_writer=True)
     assert (opened.assigned.writer_epoch, opened.snapshot_id) == (1, 2)

@@ -14,7 +14,8 @@ WRITERS = ("w", "", "größer", "\udc80 half a character", "x" * 200)
 
 def _fields(each: RememberedId) -> tuple[object, ...]:
     return (
-        each.proposal_id, each.writer_id, each.writer_seq, each.decided_at_ms, each.number, *_answered(each.answer)
+        each.proposal_id, each.writer_id, each.writer_seq, each.decided_at_ms, each.number, *_answered(each.answer),
+        each.is_from_future,
     )  # fmt: skip
 
 
@@ -41,8 +42,9 @@ def test_a_window_when_ids_come_and_go_then_it_holds_what_it_was_given(seed: int
             answer = _random_answer(random, number)
             proposal_id, writer_id = random.randbytes(16), random.choice(WRITERS)
             writer_seq = random.choice((None, 0, 2**62))
-            given.append(RememberedId(proposal_id, writer_id, writer_seq, number // 3, number, answer))
-            window.remember(proposal_id, writer_id, writer_seq, number // 3, answer)
+            is_from_future = random.random() < 0.5
+            given.append(RememberedId(proposal_id, writer_id, writer_seq, number // 3, number, answer, is_from_future))
+            window.remember(proposal_id, writer_id, writer_seq, number // 3, answer, is_from_future)
         outcomes, before_ms = random.randint(0, 60), number // 3 - random.randint(-1, 20)
         while (gone := window.forget_oldest(outcomes, before_ms)) is not None:
             first = given.pop(0)

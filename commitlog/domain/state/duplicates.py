@@ -24,6 +24,8 @@ _VERDICT_CODES = {verdict: code for code, verdict in enumerate(_VERDICTS)}
 _REASON_CODES = {reason: code for code, reason in enumerate(_REASONS)}
 _HASHED: Final = 0x80
 """Beside the verdict: there is a content hash."""
+_FROM_FUTURE: Final = 0x80
+"""Beside the reason: the id was made later than the log took any by then."""
 _NONE: Final = -1
 
 
@@ -53,9 +55,10 @@ class RememberedId:
     """An id in the duplicate window of its partition, with its answer.
 
     writer_seq: None unless it committed by one. number: how many outcomes of the partition there were with its own.
+    is_from_future: it was refused, and made later than the log took any by then.
     """
 
-    __slots__ = ("answer", "decided_at_ms", "number", "proposal_id", "writer_id", "writer_seq")
+    __slots__ = ("answer", "decided_at_ms", "is_from_future", "number", "proposal_id", "writer_id", "writer_seq")
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class RememberedId:
         decided_at_ms: int,
         number: int,
         answer: Answer,
+        is_from_future: bool,
     ) -> None:
         self.proposal_id = proposal_id
         self.writer_id = writer_id
@@ -72,6 +76,7 @@ class RememberedId:
         self.decided_at_ms = decided_at_ms
         self.number = number
         self.answer = answer
+        self.is_from_future = is_from_future
 
 
 class DuplicateWindow:
@@ -103,9 +108,15 @@ class DuplicateWindow:
         self._oldest_number = self._oldest_at_ms = 0
 
     def remember(
-        self, proposal_id: ProposalId, writer_id: str, writer_seq: int | None, decided_at_ms: int, answer: Answer
+        self,
+        proposal_id: ProposalId,
+        writer_id: str,
+        writer_seq: int | None,
+        decided_at_ms: int,
+        answer: Answer,
+        is_from_future: bool,
     ) -> None:
-        """Keep the answer to the partition's newest outcome."""
+        """Keep the answer to the partition's newest outcome; see `RememberedId`."""
         verdict, content_hash = _VERDICT_CODES[answer.verdict], answer.content_hash
         packed = _PACKED.pack(
             self.outcomes,
@@ -115,7 +126,7 @@ class DuplicateWindow:
             0 if content_hash is None else content_hash,
             _NONE if writer_seq is None else writer_seq,
             verdict if content_hash is None else verdict | _HASHED,
-            _REASON_CODES[answer.reason],
+            _REASON_CODES[answer.reason] | (_FROM_FUTURE if is_from_future else 0),
         )
         self._packed[proposal_id] = packed + writer_id.encode("utf-8", "surrogatepass")
         if answer.detail is not None:
@@ -174,10 +185,11 @@ class DuplicateWindow:
             seq,
             _VERDICTS[verdict & ~_HASHED],
             None if snapshot_id == _NONE else snapshot_id,
-            _REASONS[reason],
+            _REASONS[reason & ~_FROM_FUTURE],
             self._details.get(proposal_id),
             content_hash if verdict & _HASHED else None,
         )
         writer_id = packed[_PACKED.size :].decode("utf-8", "surrogatepass")
         given_seq = None if writer_seq == _NONE else writer_seq
-        return RememberedId(proposal_id, writer_id, given_seq, decided_at_ms, number, answer)
+        is_from_future = bool(reason & _FROM_FUTURE)
+        return RememberedId(proposal_id, writer_id, given_seq, decided_at_ms, number, answer, is_from_future)

@@ -32,7 +32,11 @@ def remember_answer(state: SequencerState, outcome: Outcome) -> None:
             outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
         )
         writer_seq = proposal.writer_seq if outcome.verdict is Verdict.COMMITTED else None
-        window.remember(proposal.proposal_id, proposal.writer_id, writer_seq, outcome.decided_at_ms, answer)
+        # By what is taken now: the setting may be another one when the id leaves the window.
+        latest_ms = outcome.decided_at_ms + state.settings.clock_skew_ms_max
+        is_from_future = outcome.verdict is Verdict.REJECTED and (id_time_ms(proposal.proposal_id) or 0) > latest_ms
+        at_ms = outcome.decided_at_ms
+        window.remember(proposal.proposal_id, proposal.writer_id, writer_seq, at_ms, answer, is_from_future)
         if writer_seq is not None:
             writer = state.writers.setdefault(proposal.writer_id, WriterState())
             if writer.committed_seqs is None:
@@ -48,7 +52,7 @@ def _expire_answers(state: SequencerState, window: DuplicateWindow, now_ms: int)
     while (oldest := window.forget_oldest(outcomes, before_ms)) is not None:
         if oldest.writer_seq is not None:
             state.writers[oldest.writer_id].answers.pop(oldest.writer_seq, None)
-        # An id from beyond the skew was refused for that; its time must not shut out the honest ids before it.
+        # The time of one from the future must not shut out the honest ids before it.
         made_at_ms = id_time_ms(oldest.proposal_id)
-        if made_at_ms is not None and made_at_ms <= oldest.decided_at_ms + settings.clock_skew_ms_max:
+        if made_at_ms is not None and not oldest.is_from_future:
             window.expired_time_ms = max(window.expired_time_ms, made_at_ms)
