@@ -105,6 +105,40 @@ def test_a_handlers_answer_that_is_lost_then_as_if_it_were_not_installed(log: De
     assert found(log, 8, resolutions=())[0] == (8, "is COMMITTED, but the rules give REJECTED (CONFLICT)")
 
 
+def refused_though_a_handler_settled_some(*others: dict[str, Any]) -> DecidedLog:
+    """The log's last outcome is the refusal of an update that a handler settles, and of these."""
+
+    def settles_some(kind: str, committed: Any, proposed: Any) -> Any:
+        if proposed["v"] == "bad":
+            raise ValueError("what it is given")
+        return handler(kind, committed, proposed)
+
+    log = DecidedLog(handlers={"some": settles_some})
+    log.commit(keyed_table(on_conflict="handler:some"), create_table())
+    base = log.commit(*[insert(id=each, v="a") for each in range(4)])
+    log.commit(*[update(each, v="b") for each in range(4)], alter("ADD_COLUMN", column={"name": "n", "type": "int64"}))
+    log.refused("CONFLICT", update(1, v="c"), *others, base=base)
+    return log
+
+
+@pytest.mark.parametrize(
+    "others", [(update(2, v="bad"),), (append(),), (update(2, v="d"), update(3, v="bad"), append())]
+)
+def test_a_refusal_though_a_handler_settled_some_of_it_then_nothing_is_found(
+    others: tuple[dict[str, Any], ...],
+) -> None:
+    assert found(refused_though_a_handler_settled_some(*others), 0) == []
+
+
+def test_a_refusal_though_a_handler_settled_some_of_it_when_it_was_tampered_with_then_found() -> None:
+    log = refused_though_a_handler_settled_some(update(2, v="bad"))
+    [conflict] = log.outcomes[-1].conflicts
+    seq = log.outcomes[-1].seq
+    elsewhere = conflict.replace(object=conflict.object.replace(table_id=99))
+    for forged in ({"conflicts": ()}, {"conflicts": (elsewhere,)}, {"next_file_id": 99}, {"reason": Reason.INVALID}):
+        assert [at for at, _ in found(log, seq, **forged)] == [seq]
+
+
 def test_an_outcome_that_cannot_follow_then_found_and_the_state_is_left(log: DecidedLog) -> None:
     ((seq, what),) = found(log, 11, seq=12)
     assert seq == 12

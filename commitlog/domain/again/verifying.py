@@ -139,8 +139,10 @@ class _RecordedAnswers:
     """Row handlers that answer as they once did; what an outcome does not tell it is taken to have been refused for."""
 
     def __init__(self, outcome: m.Outcome) -> None:
+        self._outcome = outcome
         self._rows = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
         self._refused = outcome.reason is m.Reason.INVALID
+        self._has_guessed = False
 
     def may_be_named(self, name: str) -> bool:
         """Whether the log was decided where it is installed, as far as the outcome tells."""
@@ -150,11 +152,26 @@ class _RecordedAnswers:
         """What gives the answer that settled this change."""
         if change in self._rows:
             return lambda *_: self._rows[change]
-        return None if self._refused else _fail
+        return None if self._refused else self._fail
 
+    def _fail(self, *_: object) -> m.Row:
+        self._has_guessed = True
+        raise ValueError("it did not settle this")
 
-def _fail(*_: object) -> m.Row:
-    raise ValueError("it did not settle this")
+    def may_explain(self, again: m.Outcome) -> bool:
+        """Whether the outcome may be right though it was decided otherwise again: a refusal does not tell what handlers had
+        answered, by which it may have met fewer conflicts, or others' lack of what their rows need."""
+        outcome = self._outcome
+        if not self._has_guessed or outcome.reason is not m.Reason.CONFLICT or again.verdict is not m.Verdict.REJECTED:
+            return False
+        met, count = _evidence(again), again.conflict_count
+        otherwise_alike = outcome.replace(
+            reason=again.reason, conflicts=again.conflicts, conflict_count=count, resolutions=again.resolutions
+        )
+        if not outcome.conflicts or difference(otherwise_alike, again, ()) is not None:
+            return False
+        are_all_told = again.reason is m.Reason.CONFLICT and count == len(met)
+        return not are_all_told or all(each in met for each in _evidence(outcome))
 
 
 class Verifier:
@@ -170,15 +187,17 @@ class Verifier:
         finding = None
         if outcome.proposal is not None and outcome.rules_version == m.RULES_VERSION:
             self.judged += 1
+            answers = _RecordedAnswers(outcome)
             again = decide(
                 self.state,
                 outcome.proposal,
                 now_ms=outcome.decided_at_ms,
                 source=outcome.source,
                 epoch=outcome.epoch,
-                rules=Rules(_RecordedAnswers(outcome), self._decode_statistics),
+                rules=Rules(answers, self._decode_statistics),
             )
-            if (what := difference(outcome, again, shortenings(self.state, again))) is not None:
+            what = difference(outcome, again, shortenings(self.state, again))
+            if what is not None and not answers.may_explain(again):
                 finding = Finding(outcome.seq, what)
         return self.apply(outcome) or finding
 
