@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -131,6 +132,16 @@ def test_compaction_beside_an_alteration_then_each_row_is_found_as_before(
     lake.commit(change("COMPACT", replaced=[0, 1], files=[made]), base=base)
     assert answers() == before
     assert [f for (f,) in lake.rows("SELECT data_file FROM ducklake_list_files('lake', 't')")] == [made["path"]]
+
+
+def test_buckets_of_a_decimal_when_its_scale_grows_then_the_client_finds_rows_in_older_files(lake: Lake) -> None:
+    lake.commit(create_table("t", "k decimal(5,2)", partition_by=[{"column": "k", "transform": "bucket(64)"}]))
+    written = lake.write("t", [{"k": Decimal("1.50")}], {"k": pa.decimal128(5, 2)})
+    # As the client hashes the digits of 1.50, and not those of 1.5000.
+    lake.commit(change("APPEND", files=[{**written, "partition_values": [15]}]))
+    assert lake.rows("SELECT k FROM t WHERE k = 1.50") == [(Decimal("1.50"),)]
+    lake.commit(alter("SET_TYPE", name="k", type="decimal(9,4)"))
+    assert lake.rows("SELECT k FROM t WHERE k = 1.50") == [(Decimal("1.5000"),)]
 
 
 @pytest.mark.parametrize("values", [[], [1, 2], ["one"]])

@@ -183,7 +183,7 @@ class ObjectProjection:
             self.buffer.add("ducklake_partition_column", (partition_id, table_id, index, key.column_id, key.transform))
 
     def _cover_buckets(self, definition: TableDefinition) -> None:
-        """Files from before a table had buckets can hold rows of each, and the stock client looks for just one."""
+        """Files from before a table had these buckets can hold rows of each, and the stock client looks for just one."""
         for index, key in enumerate(definition.partition_by):
             if key.buckets is not None:
                 self.buffer.execute(_COVER_BUCKETS, (index, key.buckets - 1, definition.table_id, index))
@@ -241,6 +241,7 @@ class ObjectProjection:
         if repartitioned:
             self._end("partition_info", "table_id", table_id)
             self._add_partitioning(after)
+        if repartitioned or _are_buckets_others(before, after):
             self._cover_buckets(after)
         if before.properties != after.properties:
             earlier = (table_id, self.snapshot_id, Jsonb(dict(before.properties)))
@@ -335,3 +336,14 @@ def column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:
     for column in definition.columns:
         add(column, None)
     return rows
+
+
+def _are_buckets_others(before: TableDefinition, after: TableDefinition) -> bool:
+    """Whether values are in other buckets than before: a decimal's digits are hashed, of which a larger scale has more."""
+    types = {column.column_id: column.type for column in before.columns}
+    retyped = {
+        column.column_id
+        for column in after.columns
+        if column.type.name == "decimal" and types.get(column.column_id, column.type) != column.type
+    }
+    return any(key.buckets is not None and key.column_id in retyped for key in after.partition_by)
