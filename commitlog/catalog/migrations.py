@@ -80,7 +80,8 @@ def create_catalog(
 
     data_path: where the lake's files are; ends with a slash. own: the schema of our own tables; DuckLake's are made where
     the connection's search path says. In another schema than usual nobody reads them yet: what only readers look up by is
-    missing there until `ensure_readers_indexes`. Raises CatalogMismatchError when another DuckLake catalog is in the way.
+    missing there until `ensure_readers_indexes`. Raises CatalogMismatchError when another DuckLake catalog is in the way, or
+    the database cannot keep all texts.
     """
     conn.execute(ONE_AT_A_TIME)
     if catalog_exists(conn, own=own):
@@ -88,6 +89,12 @@ def create_catalog(
     if conn.execute("SELECT to_regclass('ducklake_snapshot') IS NOT NULL").fetchone() == (True,):
         raise CatalogMismatchError(
             "this database already holds a DuckLake catalog that commitlog did not make: use an empty database"
+        )
+    [encoding] = conn.execute("SHOW server_encoding").fetchone() or [""]
+    if encoding != "UTF8":
+        raise CatalogMismatchError(
+            f"this database keeps texts as {encoding}, which lacks some that a log may hold: use one that is made by "
+            "`CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0`"
         )
     for schema in dict.fromkeys((OWN_SCHEMA, own)):
         conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))

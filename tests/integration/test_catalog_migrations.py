@@ -5,6 +5,7 @@ No version was released before this one, so that there is no step yet but those 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -152,3 +153,15 @@ def test_migrate_by_the_projector_and_by_command_then_nothing_is_left_to_do(
     assert versions(settings.database_url) == (NEXT, NEXT)
     done = CliRunner(env=settings.environment()).invoke(cli, ["catalog", "migrate"], catch_exceptions=False)
     assert done.output == f"nothing to do: the catalog has version {NEXT}\n"
+
+
+def test_catalog_when_its_database_cannot_keep_all_texts_then_says_which_can(made: str) -> None:
+    name = f"latin_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(made, autocommit=True) as owner:
+        owner.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0".encode())
+        try:
+            wrong = pytest.raises(CatalogMismatchError, match="keeps texts as LATIN1.*ENCODING 'UTF8'")
+            with projector(f"{made.rpartition('/')[0]}/{name}") as conn, wrong:
+                create_catalog(conn, log_id=bytes(16), data_path="/lake/", created_at=CREATED_AT)
+        finally:
+            owner.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
