@@ -160,7 +160,7 @@ def test_catalog_when_its_database_cannot_keep_all_texts_then_says_which_can(mad
     with psycopg.connect(made, autocommit=True) as owner:
         owner.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0".encode())
         try:
-            wrong = pytest.raises(CatalogMismatchError, match="keeps texts as LATIN1.*ENCODING 'UTF8'")
+            wrong = pytest.raises(CatalogMismatchError, match=r"keeps texts as LATIN1.*ENCODING 'UTF8'")
             with projector(f"{made.rpartition('/')[0]}/{name}") as conn, wrong:
                 create_catalog(conn, log_id=bytes(16), data_path="/lake/", created_at=CREATED_AT)
         finally:
