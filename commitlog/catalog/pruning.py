@@ -7,17 +7,23 @@ same reading of statistics as that of SERIALIZABLE reads (rules.md 12.14, 12.24)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, LiteralString, TypeAlias
 
 from psycopg import sql
 
-from commitlog.domain.deciding.proofs import CUT_LENGTH_MIN, Readings, has_zone, is_vacuous, readings
+from commitlog.domain.deciding.proofs import (
+    CUT_LENGTH_MIN,
+    Comparable,
+    Readings,
+    has_zone,
+    is_vacuous,
+    readings_together,
+)
 from commitlog.domain.model import FilterOp, Predicate, Scalar
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.domain.model.typed_values import SECOND_DIGITS, canonical_value, value_text
+from commitlog.domain.model.typed_values import canonical_value, value_text
 from commitlog.domain.model.types import FLOATS, INTEGER_BITS, ColumnType
 
 _NUMBER = r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$"
@@ -30,8 +36,8 @@ _RUNS_MAX = 256
 """PostgreSQL takes 65,535 parameters, and each of these is compared with the bounds of each file."""
 Proof: TypeAlias = "tuple[sql.Composable, list[Any]]"
 """A condition, and its parameters."""
-Runs: TypeAlias = "list[tuple[Scalar, Scalar]]"
-"""Of each run of values the one that may be read as the least of them, and as the greatest; None proves nothing."""
+Read: TypeAlias = "Sequence[Readings | None]"
+"""The values of a predicate as readers compare them; None proves nothing. Of a long list each stands for a run of values."""
 
 _NONE_SUCH = sql.SQL(" AND NOT EXISTS ({})")
 _BY_STATISTICS = sql.SQL("""
@@ -69,27 +75,28 @@ def exclusions(definition: TableDefinition, where: Iterable[Predicate]) -> tuple
         column = definition.column(predicate.column)
         if is_vacuous(column.type, predicate):
             return sql.SQL(" AND false"), []
-        runs = _runs(column, predicate.value) if isinstance(predicate.value, tuple) else []
-        proofs = (_by_statistics(column, predicate, runs), _by_partition(column, predicate, runs))
+        read = _read(column.type, predicate)
+        proofs = (_by_statistics(column, predicate.op, read), _by_partition(column, predicate.op, read))
         for text, values in (*proofs, *_by_buckets(definition, column, predicate)):
             parts.append(_NONE_SUCH.format(text))
             parameters += values
     return sql.Composed(parts), parameters
 
 
-def _by_statistics(column: Column, predicate: Predicate, runs: Runs) -> Proof:
-    is_null = predicate.op is FilterOp.IS_NULL
-    counted = sql.SQL("s.null_count = 0" if is_null else "s.value_count = 0 OR s.null_count = f.record_count")
-    outside = _outside(column, predicate, runs, sql.SQL("s.min_value"), sql.SQL("s.max_value"), is_exact=False)
+def _by_statistics(column: Column, op: FilterOp, read: Read) -> Proof:
+    counted = sql.SQL(
+        "s.null_count = 0" if op is FilterOp.IS_NULL else "s.value_count = 0 OR s.null_count = f.record_count"
+    )
+    outside = _outside(column, op, read, sql.SQL("s.min_value"), sql.SQL("s.max_value"), is_exact=False)
     text, bounds = _either((counted, []), outside)
     return _BY_STATISTICS.format(text), [column.column_id, *bounds]
 
 
-def _by_partition(column: Column, predicate: Predicate, runs: Runs) -> Proof:
+def _by_partition(column: Column, op: FilterOp, read: Read) -> Proof:
     """A value that stands alone: a file from before its table had buckets got the value of each beside its own."""
     value = sql.SQL("v.partition_value")
-    nulls = sql.SQL("{} IS NOT NULL" if predicate.op is FilterOp.IS_NULL else "{} IS NULL").format(value)
-    text, bounds = _either((nulls, []), _outside(column, predicate, runs, value, value, is_exact=True))
+    nulls = sql.SQL("{} IS NOT NULL" if op is FilterOp.IS_NULL else "{} IS NULL").format(value)
+    text, bounds = _either((nulls, []), _outside(column, op, read, value, value, is_exact=True))
     return _BY_PARTITION.format(text), ["identity", column.column_id, *bounds]
 
 
@@ -107,23 +114,20 @@ def _by_buckets(definition: TableDefinition, column: Column, predicate: Predicat
 
 
 def _outside(
-    column: Column, predicate: Predicate, runs: Runs, low: sql.Composable, high: sql.Composable, *, is_exact: bool
+    column: Column, op: FilterOp, read: Read, low: sql.Composable, high: sql.Composable, *, is_exact: bool
 ) -> Proof | None:
-    """SQL that proves that no value between two bounds satisfies the predicate; None when nothing could.
-
-    ``runs``: the values of an IN, see `_runs`."""
-    op, value = predicate.op, predicate.value
+    """SQL that proves that no value between two bounds satisfies the predicate; None when nothing could."""
     side = _Side(column, low, high, is_exact)
     below, above = side.below, side.above
     match op:
         case FilterOp.IS_NULL | FilterOp.IS_NOT_NULL:
             return None
         case FilterOp.IN:
-            return _all([_any([below(last), above(first)]) for first, last in runs])
+            return _all([_any([below(each), above(each)]) for each in read])
         case FilterOp.BETWEEN:
-            assert isinstance(value, tuple)
-            return _any([below(value[1]), above(value[0])])
-    assert not isinstance(value, tuple)
+            first, last = read
+            return _any([below(last), above(first)])
+    (value,) = read
     match op:
         case FilterOp.EQ:
             return _any([below(value), above(value)])
@@ -166,14 +170,14 @@ class _Side:
         self.high = high
         self.is_exact = is_exact
 
-    def below(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
+    def below(self, literal: Readings | None, *, or_equal: bool = False) -> Proof | None:
         """The literal is below (or at) the lower bound."""
-        text = _literal(self.column.type, literal, is_least=False)
+        text = None if literal is None else _text(self.column.type, literal.greatest)
         return None if text is None else (self._compared(self.low, ">=" if or_equal else ">"), [text])
 
-    def above(self, literal: Scalar, *, or_equal: bool = False) -> Proof | None:
+    def above(self, literal: Readings | None, *, or_equal: bool = False) -> Proof | None:
         """The literal is above (or at) the upper bound, which must not be the beginning of a longer text."""
-        text = _literal(self.column.type, literal, is_least=True)
+        text = None if literal is None else _text(self.column.type, literal.least)
         if text is None:
             return None
         proof = self._compared(self.high, "<=" if or_equal else "<")
@@ -199,56 +203,41 @@ class _Side:
         return as_text if name == "varchar" else _OF_DAY.format(bound=bound, form=form, compared=as_text)
 
 
-def _runs(column: Column, values: Sequence[Scalar]) -> Runs:
-    """Values one by one, each a run of its own; of many, some runs that hold all of them."""
-    if len(values) <= _RUNS_MAX:
-        return [(each, each) for each in values]
-    ordered: list[tuple[Any, Any, Scalar]] = []
-    for each in values:
-        least, greatest = _literal(column.type, each, is_least=True), _literal(column.type, each, is_least=False)
-        if least is None or greatest is None:
-            return [(None, None)]  # It proves nothing, and so do all of them.
-        ordered.append((_order(column.type, least), _order(column.type, greatest), each))
-    ordered.sort(key=itemgetter(0))
-    size = -(-len(ordered) // _RUNS_MAX)
-    runs = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+def _read(data_type: ColumnType, predicate: Predicate) -> Read:
+    """A predicate's values, read together; of many, some runs that hold all of them."""
+    given = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
+    found = readings_together(data_type, [_number(data_type, each) for each in given])
+    if len(found) <= _RUNS_MAX:
+        return found
+    known = sorted([each for each in found if each is not None], key=attrgetter("least"))
+    if len(known) < len(found):
+        return [None]  # It proves nothing, and so do all of them.
+    size = -(-len(known) // _RUNS_MAX)
+    runs = [known[start : start + size] for start in range(0, len(known), size)]
     # Whose least reading is below another's may have the greater one all the same.
-    return [(run[0][2], max(run, key=itemgetter(1))[2]) for run in runs]
+    return [Readings(run[0].least, max(run, key=attrgetter("greatest")).greatest) for run in runs]
 
 
-def _order(data_type: ColumnType, literal: str) -> Any:
-    """What sorts literals as they are compared: as numbers or as text."""
-    return Decimal(literal) if data_type.name in _AS_NUMBERS else literal
+def _number(data_type: ColumnType, value: Scalar) -> Any:
+    """A number that a filter has as text, as engines read it; None for text that is none."""
+    if not isinstance(value, str) or not (data_type.name in INTEGER_BITS or data_type.name in FLOATS):
+        return value
+    try:
+        return canonical_value(data_type, value)
+    except ValueError:
+        return None
 
 
-def _literal(data_type: ColumnType, value: Scalar, *, is_least: bool) -> str | None:
-    """The literal as DuckLake writes a bound, as its least or greatest reading; None when it proves nothing."""
+def _text(data_type: ColumnType, value: Comparable) -> str | None:
+    """A reading as DuckLake writes a bound; None where SQL compares none such."""
     name = data_type.name
-    if value is None or not (name in _AS_NUMBERS or name in _AS_TEXT or name == "boolean"):
-        return None
-    if isinstance(value, bool) != (name == "boolean"):
-        return None
-    if name == "timestamptz" and not has_zone(value):
-        # Whose zone is meant, the reader says who looks at the rows.
+    if name in _AS_NUMBERS:
+        return None if value in (float("inf"), float("-inf")) else str(value)
+    if name not in _AS_TEXT and name != "boolean":
         return None
     try:
-        if name in FLOATS:
-            # A filter's decimals are texts, which engines read as the column's type or as a double.
-            number = float(value) if isinstance(value, str) else value
-            return _number_text(readings(data_type, number), is_least=is_least)
-        if name == "decimal" or (name in _AS_NUMBERS and not isinstance(value, str)):
-            return _number_text(readings(data_type, value), is_least=is_least)
-        if name in SECOND_DIGITS:
-            found = readings(data_type, value)
-            return None if found is None else value_text(data_type, found.least if is_least else found.greatest)
-        text = value_text(data_type, canonical_value(data_type, value))
-    except (OverflowError, ValueError):
+        text = value_text(data_type, value)
+    except OverflowError:
         return None
     # PostgreSQL takes no text with NUL.
     return None if "\0" in text else text
-
-
-def _number_text(found: Readings | None, *, is_least: bool) -> str | None:
-    if found is None or float("inf") in (found.greatest, -found.least):  # type: ignore[operator]
-        return None
-    return str(found.least if is_least else found.greatest)
