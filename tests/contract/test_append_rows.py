@@ -205,6 +205,23 @@ def test_append_when_the_table_is_partitioned_then_a_file_for_each_partition(log
     assert len(rows_in(log, table)) == 4
 
 
+@pytest.mark.parametrize("given", ["2024-01-01T10:00:00", "2024-01-01 10:00", "2024-01-01 10:00:00.000"])
+def test_append_when_a_files_partition_is_told_in_another_form_then_its_rows_are_found(
+    log: CommitLog, table: str, given: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, {"ts": "timestamp"}, partition_by=["ts"])
+    now = log.table(table).at()
+    path = folder_of(log, table) / "given.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"ts": pa.array([datetime(2024, 1, 1, 10)], pa.timestamp("us"))}), path)
+    with log.transaction() as tx:
+        tx.append(table, [read_data_file(path, now.definition, table_path=now.path, partition_values=[given])])
+    log.wait_for_snapshot()
+    assert [file.partition_values for file in log.table(table).files()] == [("2024-01-01 10:00:00",)]
+    assert log.table(table).scan(where="ts = '2024-01-01 10:00:00'").count() == 1
+
+
 def test_append_when_a_partition_has_no_name_for_a_folder_then_its_files_are_below_the_tables(
     log: CommitLog, table: str
 ) -> None:

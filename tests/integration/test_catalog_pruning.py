@@ -272,6 +272,44 @@ def test_files_when_one_value_of_several_is_a_float_then_each_may_be_read_as_one
         assert len(list(catalog.files_at(table, head, where=[where]))) == 1
 
 
+def test_files_when_a_partition_value_is_given_in_another_form_then_the_catalog_has_the_one_that_is_compared(
+    lake: Lake,
+) -> None:
+    given: list[tuple[str, list[Any], str, Any]] = [
+        (
+            "timestamp",
+            ["2024-01-01T10:00:00", "2024-01-01 10:00", "2024-01-01 10:00:00.000"],
+            "2024-01-01 10:00:00",
+            None,
+        ),
+        ("timestamp_ms", ["2024-01-01", "2024-01-01T00:00:00"], "2024-01-01 00:00:00", None),
+        ("timestamp", ["2024-01-01T10:00:00.500"], "2024-01-01 10:00:00.5", None),
+        ("timestamptz", ["2024-01-01T10:00:00Z", "2024-01-01 12:00:00+02"], "2024-01-01 10:00:00+00", None),
+        ("time", ["10:00", "10:00:00.00"], "10:00:00", None),
+        ("timetz", ["10:00+02"], "10:00:00+02:00", None),
+        ("uuid", ["{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}"], "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", None),
+        ("decimal(9,2)", ["1.50", "01.5", "15e-1", 1.5], "1.5", None),
+        ("int32", ["007", 7, "7"], "7", 7),
+        ("boolean", [True, "true"], "true", True),
+        ("varchar", [" 007"], " 007", None),
+    ]
+    for number, (kind, forms, text, literal) in enumerate(given):
+        columns = [{"name": "k", "type": kind}]
+        by = [{"column": "k", "transform": "identity"}]
+        lake.commit(change("CREATE_TABLE", f"t{number}", columns=columns, partition_by=by))
+        files = [
+            {"path": f"f{n}.parquet", "record_count": 1, "file_size_bytes": 100, "partition_values": [form]}
+            for n, form in enumerate(forms)
+        ]
+        head = lake.commit(change("APPEND", f"t{number}", files=files))
+        with closing(Catalog(lake.database_url)) as catalog:
+            table = catalog.table_at("main", f"t{number}", head)
+            assert table is not None
+            where = Predicate("k", FilterOp.EQ, text if literal is None else literal)
+            found = list(catalog.files_at(table, head, where=[where]))
+            assert [each.partition_values for each in found] == [(text,)] * len(forms), kind
+
+
 def test_files_when_text_with_nul_is_asked_for_then_it_proves_nothing(lake: Lake) -> None:
     lake.commit(change("CREATE_TABLE", columns=[{"name": "s", "type": "varchar"}]))
     statistics = [{"column": "s", "min": "b", "max": "c", "null_count": 0, "value_count": 1}]

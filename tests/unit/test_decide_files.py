@@ -23,6 +23,7 @@ from deciding import (
 
 from commitlog.domain.deciding import new_files
 from commitlog.domain.model import definitions
+from commitlog.domain.model.defining import partition_texts
 from commitlog.domain.model.types import fold
 
 
@@ -371,6 +372,22 @@ def test_compact_beside_an_alteration_when_its_partition_values_hold_what_no_tex
     log.commit(alter("ADD_COLUMN", column={"name": "x", "type": "int64"}))
     refused = log.refused("INVALID", compact([0], 10, partition_values=["a\0"]), base=base)
     assert refused.invalid_code == "TEXT_UNSTORABLE"
+
+
+def test_partition_values_when_given_in_other_forms_then_the_catalog_has_each_in_one_text(log: DecidedLog) -> None:
+    keys = [
+        {"column": "ts", "transform": "identity"},
+        {"column": "ts", "transform": "month"},
+        {"column": "tz", "transform": "identity"},
+        {"column": "n", "transform": "identity"},
+        {"column": "n", "transform": "bucket(4)"},
+    ]
+    log.commit(create_table("p", "ts timestamp, tz timetz, n int64", partition_by=keys))
+    definition = log.state.tables[2].definition
+    for given in (["2024-01-01T10:00", "01", "10:00Z", "007", 3], ["2024-01-01 10:00:00.0", 1, "10:00:00+00", 7, "3"]):
+        log.commit(append(data_file(1, partition_values=given), table="p"))
+        assert partition_texts(definition, given) == ("2024-01-01 10:00:00", "1", "10:00:00+00:00", "7", "3")
+    assert partition_texts(definition, [None] * 5) == (None,) * 5
 
 
 def test_partition_values_then_as_many_as_keys(log: DecidedLog) -> None:

@@ -20,8 +20,8 @@ from commitlog.catalog.projecting.statistics import (
 from commitlog.catalog.projecting.tracking import KnownTable, Tracker
 from commitlog.catalog.writing import CopyBuffer
 from commitlog.domain import model as m
-from commitlog.domain.model.defining import check_partition_values
-from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves, partition_text
+from commitlog.domain.model.defining import check_partition_values, partition_texts
+from commitlog.domain.model.definitions import Column, TableDefinition, named_leaves
 from commitlog.domain.model.types import FLOATS, fold
 from commitlog.errors import InvalidChangeError
 
@@ -310,12 +310,12 @@ def _partition_rows(definition: TableDefinition, values: Sequence[m.Scalar] | No
 
     The stock client passes over files without the one bucket that it looks for, so a file whose bucket is unknown has all.
     """
+    texts = None if values is None else partition_texts(definition, values)
     for index, key in enumerate(definition.partition_by):
         if key.buckets is not None and (values is None or key.hides_bucket(values[index])):
             yield from ((index, str(bucket)) for bucket in range(key.buckets))
-        elif values is not None:
-            value = values[index]
-            yield index, None if value is None else partition_text(value)
+        elif texts is not None:
+            yield index, texts[index]
 
 
 def widen_by_row(bounds: ColumnBounds, column: Column, value: m.RowValue) -> None:

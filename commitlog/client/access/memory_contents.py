@@ -27,19 +27,21 @@ from commitlog.client.tables.table_at import LiveFile
 from commitlog.domain import model as m
 from commitlog.domain.deciding.proofs import excludes, lists_of
 from commitlog.domain.model.altering import alter
-from commitlog.domain.model.definitions import Column, EndedColumn, TableDefinition, partition_text
+from commitlog.domain.model.defining import check_partition_values, partition_texts
+from commitlog.domain.model.definitions import Column, EndedColumn, TableDefinition
 from commitlog.domain.model.nodes import Node
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import Entry, SchemaState, SequencerState, TableState
 from commitlog.domain.state.sites import moves
-from commitlog.errors import MomentNotFoundError, SnapshotNotFoundError
+from commitlog.errors import InvalidChangeError, MomentNotFoundError, SnapshotNotFoundError
 from commitlog.log.codec import decode_statistics
 
 
 @dataclass(slots=True)
 class _File:
-    """A data file and what became of it: the definition of its table at the time, and deletes, the oldest first."""
+    """A data file and what became of it: the definition of its table at the time, its partition as a catalog would tell it,
+    and deletes, the oldest first."""
 
     live: LiveFile
     table_id: int
@@ -47,6 +49,7 @@ class _File:
     row_id_start: int | None
     since: int
     then: TableDefinition
+    partition: tuple[str | None, ...] | None
     until: int | None = None
     positions: list[tuple[int, FrozenBitMap64]] = field(default_factory=list)
     delete_files: list[tuple[int, m.DeleteFile]] = field(default_factory=list)
@@ -184,7 +187,8 @@ class MemoryContents:
         self, table_id: int, file: m.DataFile, ids: FileIds, by: m.Proposal, snapshot_id: int, then: TableDefinition
     ) -> None:
         live = LiveFile(ids.data_file_id, file.path, by.proposal_id, by.writer_id, by.writer_seq)
-        self._files[ids.data_file_id] = _File(live, table_id, file, ids.row_id_start, snapshot_id, then)
+        partition = _partition_of(file, then)
+        self._files[ids.data_file_id] = _File(live, table_id, file, ids.row_id_start, snapshot_id, then, partition)
 
     def _end_replaced(self, table_id: int, change: m.Append | m.Compact | m.Flush, snapshot_id: int) -> None:
         if isinstance(change, m.Compact):
@@ -397,7 +401,6 @@ class MemoryContents:
     def _shown(self, kept: _File, table: CatalogTable, snapshot_id: int) -> CatalogFile:
         file, now = kept.file, table.definition
         filed = [each for since, each in kept.delete_files if since <= snapshot_id]
-        values = file.partition_values if kept.then.partition_id == now.partition_id else None
         return CatalogFile(
             data_file_id=kept.live.data_file_id,
             path=table.place(file.path, file.path_is_relative),
@@ -406,9 +409,7 @@ class MemoryContents:
             footer_size=file.footer_size,
             row_id_start=kept.row_id_start,
             begin_snapshot=kept.since,
-            partition_values=None
-            if values is None
-            else tuple(None if each is None else partition_text(each) for each in values),
+            partition_values=kept.partition if kept.then.partition_id == now.partition_id else None,
             delete_file_path=table.place(filed[-1].path, filed[-1].path_is_relative) if filed else None,
             delete_count=len(filed[-1].rows) if filed else 0,
             deleted=FrozenBitMap64(BitMap64().union(*(rows for since, rows in kept.positions if since <= snapshot_id))),
@@ -528,6 +529,18 @@ def _snapshot(outcome: m.Outcome, proposal: m.Proposal, snapshot_id: int) -> Cat
         message=proposal.message,
         extra=proposal.extra,
     )
+
+
+def _partition_of(file: m.DataFile, then: TableDefinition) -> tuple[str | None, ...] | None:
+    """A file's partition values; None where they are not known, or those of a compaction do not fit."""
+    values = file.partition_values
+    if not values:
+        return None
+    try:
+        check_partition_values(then, file)
+    except InvalidChangeError:
+        return None
+    return None if then.unknown_buckets(values) else partition_texts(then, values)
 
 
 def _renamed(

@@ -7,7 +7,7 @@ now?) and by the projector (which rows of the catalog change?), so that the thre
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from commitlog.domain.model import (
@@ -332,6 +332,25 @@ def check_partition_values(table: TableDefinition, file: DataFile) -> None:
                 InvalidCode.PARTITION_VALUES_INVALID,
                 f"file {quoted(file.path)}: the partition value {quoted_value(value)} of {quoted(column.name)} {error}",
             ) from None
+
+
+def partition_texts(table: TableDefinition, values: Sequence[Scalar]) -> tuple[str | None, ...]:
+    """Partition values, which were checked, as the catalog has them: each in one text, in whatever form it was given."""
+    return tuple(
+        [
+            None if value is None else _partition_text(table, key, value)
+            for key, value in zip(table.partition_by, values, strict=True)
+        ]
+    )
+
+
+def _partition_text(table: TableDefinition, key: PartitionKey, value: Scalar) -> str:
+    if key.buckets is not None:
+        return str(value)
+    data_type = table.column_by_id(key.column_id).type if key.transform == "identity" else _PART
+    if data_type.name == "timetz":
+        return timetz_text(str(value))
+    return value_text(data_type, canonical_value(data_type, value))
 
 
 def check_part(transform: str, value: Scalar) -> None:

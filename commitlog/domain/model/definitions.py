@@ -121,14 +121,9 @@ class PartitionKey(Record):
         """Whether there are buckets, and a file's value is none of them."""
         if self.buckets is None or value is None:
             return False
-        text = partition_text(value)
+        text = str(value)
         is_number = text.isascii() and text.isdigit() and len(text) <= len(str(self.buckets))
         return not is_number or str(int(text)) != text or int(text) >= self.buckets
-
-
-def partition_text(value: Scalar) -> str:
-    """A partition value as the catalog has it."""
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 @mypyc_attr(acyclic=True)
