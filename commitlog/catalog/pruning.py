@@ -93,10 +93,14 @@ def _by_statistics(column: Column, op: FilterOp, read: Read) -> Proof:
 
 
 def _by_partition(column: Column, op: FilterOp, read: Read) -> Proof:
-    """A value that stands alone: a file from before its table had buckets got the value of each beside its own."""
+    """A value that stands alone: a file from before its table had buckets got the value of each beside its own.
+
+    A float's proves nothing but that it is no NULL: 0.1 of a float32 is another value once the column is a float64.
+    """
     value = sql.SQL("v.partition_value")
     nulls = sql.SQL("{} IS NOT NULL" if op is FilterOp.IS_NULL else "{} IS NULL").format(value)
-    text, bounds = _either((nulls, []), _outside(column, op, read, value, value, is_exact=True))
+    outside = None if column.type.name in FLOATS else _outside(column, op, read, value, value, is_exact=True)
+    text, bounds = _either((nulls, []), outside)
     return _BY_PARTITION.format(text), ["identity", column.column_id, *bounds]
 
 

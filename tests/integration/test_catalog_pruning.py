@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from lakes import Lake, change
 
@@ -308,6 +309,25 @@ def test_files_when_a_partition_value_is_given_in_another_form_then_the_catalog_
             where = Predicate("k", FilterOp.EQ, text if literal is None else literal)
             found = list(catalog.files_at(table, head, where=[where]))
             assert [each.partition_values for each in found] == [(text,)] * len(forms), kind
+
+
+def test_files_when_partitioned_by_a_float_that_becomes_a_wider_one_then_its_rows_are_found(lake: Lake) -> None:
+    partition = [{"column": "f", "transform": "identity"}]
+    types = {"f": pa.float32()}
+    lake.commit(change("CREATE_TABLE", columns=[{"name": "f", "type": "float32"}], partition_by=partition))
+    for value in (0.1, None):
+        file = lake.write("t", [{"f": value}], types)
+        lake.commit(change("APPEND", files=[{**file, "statistics": [], "partition_values": [value]}]))
+    head = lake.commit(change("ALTER_TABLE", alterations=[{"op": "SET_TYPE", "name": "f", "type": "float64"}]))
+    with closing(Catalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "t", head)
+        assert table is not None
+        nearest = 0.10000000149011612
+        assert lake.rows("SELECT f FROM t WHERE f IS NOT NULL") == [(nearest,)]
+        for op, literal in ((FilterOp.EQ, nearest), (FilterOp.GT, 0.1), (FilterOp.IN, (nearest,))):
+            assert len(list(catalog.files_at(table, head, where=[Predicate("f", op, literal)]))) == 1, op
+        for op in (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL):
+            assert len(list(catalog.files_at(table, head, where=[Predicate("f", op)]))) == 1, op
 
 
 def test_files_when_text_with_nul_is_asked_for_then_it_proves_nothing(lake: Lake) -> None:
