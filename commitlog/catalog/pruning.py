@@ -210,7 +210,10 @@ class _Side:
 def _read(data_type: ColumnType, predicate: Predicate) -> Read:
     """A predicate's values, read together; of many, some runs that hold all of them."""
     given = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
-    found = readings_together(data_type, [_number(data_type, each) for each in given])
+    try:
+        found = readings_together(data_type, [_number(data_type, each) for each in given])
+    except OverflowError:  # An integer that no float holds.
+        return [None]
     if len(found) <= _RUNS_MAX:
         return found
     known = sorted([each for each in found if each is not None], key=attrgetter("least"))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from commitlog.domain.model import Receipt
+from commitlog.domain.model import Position, Receipt
 from commitlog.errors import LogLossError
 from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.codec import Heartbeat, encode_heartbeat
@@ -105,22 +105,25 @@ class Active:
         """Whether nothing is on its way."""
         return not self._serving.in_flight and self._serving.unread is None and self._telling.is_done
 
-    def tell_again(self, untold: Iterable[Untold], read: Callable[[Sequence[Untold]], Sequence[Incoming]]) -> None:
-        """Tells what a predecessor has perhaps not told; ``read`` gets the refused messages."""
-        waiting = list(untold)
+    def tell_again(self, untold: Iterable[Untold], read: Callable[[Sequence[Untold]], Iterable[Incoming]]) -> None:
+        """Tells what a predecessor has perhaps not told; ``read`` gets the refused messages, in any order."""
+        waiting, begun_s = list(untold), self._ports.clock_s()
         for start in range(0, len(waiting), RECEIPTS_TOLD_AGAIN):
-            if start:
-                # So many take a while, and one that is not heard meanwhile is succeeded.
-                self._beat(self._ports.clock_s())
-                self._ports.voice.poll(0)
             some = waiting[start : start + RECEIPTS_TOLD_AGAIN]
             receipts: defaultdict[int, list[Receipt]] = defaultdict(list)
             for each in some:
                 receipts[each.receipt.source.partition].append(each.receipt)
-            refused = [each for each in some if each.refused is not None]
+            refused = {each.receipt.source: each for each in some if each.refused is not None}
+            messages: dict[Position, Incoming] = {}
+            for message in read([*refused.values()]) if refused else ():
+                messages[Position(message.partition, message.offset)] = message
+                # Many take a while, and one that is not heard meanwhile is succeeded.
+                if (now_s := self._ports.clock_s()) - begun_s >= HEARTBEAT_INTERVAL_S:
+                    self._beat(now_s)
+                    self._ports.voice.poll(0)
             dead_letters = [
-                self._decider.dead_letter(message, each.refused)
-                for each, message in zip(refused, read(refused) if refused else (), strict=True)
+                self._decider.dead_letter(messages[source], each.refused)
+                for source, each in refused.items()
                 if each.refused is not None
             ]
             self._tell(some[-1].receipt.seq, self._decider.letters(receipts, dead_letters))

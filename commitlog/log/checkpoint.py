@@ -38,7 +38,7 @@ EVERY_OUTCOMES = 50_000
 EVERY_S = 60.0
 FAILED_PAUSE_S = 10.0
 SUFFIX = ".avro"
-FORM = "3"
+FORM = "4"
 """Of the plain values; a checkpoint of another form is skipped."""
 _UNFINISHED = ".writing"
 _DIGEST_DIGITS = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -22,7 +22,7 @@ from commitlog.log.undecided import has_proposal
 _logger = logging.getLogger("commitlog.sequencer")
 
 READ_TIMEOUT_S = 30.0
-READ_ON_MAX = 200
+READ_ON_MAX = 30
 POLL_S = 0.5
 
 FETCH_WAIT_MS = 100
@@ -140,8 +140,8 @@ class ProposalSource:
             raise DoubtError(f"the next proposal is not there: {in_words(error)}")
 
 
-def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[Incoming]:
-    """Messages that were decided already, by where they are.
+def read_proposals(settings: Settings, positions: Sequence[Position]) -> Iterator[Incoming]:
+    """Messages that were decided already, in the order of where they are.
 
     Raises:
         LogLossError: one is gone.
@@ -149,19 +149,18 @@ def read_proposals(settings: Settings, positions: Sequence[Position]) -> list[In
         LogUnavailableError: no broker has answered for long.
     """
     topic = topics_of(settings.log).proposals
-    found: dict[Position, Incoming] = {}
     consumer = make_consumer(settings, fetch_wait_max_ms=10)
     try:
         next_position: Position | None = None
         for position in sorted(positions):
-            # To begin anew costs as much as to read hundreds.
+            # To begin anew costs as much as to read hundreds of small ones.
             if next_position is None or not next_position <= position <= _further(next_position, READ_ON_MAX):
                 assign(settings, consumer, [TopicPartition(topic, position.partition, position.offset)])
-            found[position] = _read_one(settings, consumer, topic, position)
-            next_position = _further(position, 1) if found[position].value else None
+            incoming = _read_one(settings, consumer, topic, position)
+            next_position = _further(position, 1) if incoming.value else None
+            yield incoming
     finally:
         consumer.close()
-    return [found[position] for position in positions]
 
 
 def _further(position: Position, count: int) -> Position:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -429,7 +429,7 @@ class Sequencer:
         try:
             allow_proposal_bytes(self._settings, proposal_bytes_max)
         except LogRefusedError as error:
-            _logger.warning("larger proposals than before do not come in: %s", error)
+            _logger.warning("topics do not take all that the log's settings allow: %s", error)
         topics = self._topics
         return topic_message_bytes_max(self._settings, topics.results, topics.receipts, topics.dead_letters)
 
@@ -454,7 +454,7 @@ class Sequencer:
         )
         self._garbage.is_due()
 
-    def _refused(self, untold: Sequence[Untold]) -> Sequence[Incoming]:
+    def _refused(self, untold: Sequence[Untold]) -> Iterator[Incoming]:
         return read_proposals(self._settings, [each.receipt.source for each in untold])
 
 

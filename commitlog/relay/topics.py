@@ -29,10 +29,11 @@ def ensure_border_topics(settings: Settings, partitions: int, proposal_bytes_max
         proposal_bytes_max = topic_message_bytes_max(settings, own.proposals) - FRAME_BYTES
     of_log = wanted_topics(settings.log, partitions, max(proposal_bytes_max, BATCH_BYTES))
     wanted = {
-        names.proposals: of_log[own.proposals],
         names.receipts: of_log[own.receipts],
         names.results: of_log[own.results],
         names.dead_letters: of_log[own.dead_letters],
+        # Last: what comes larger must find its answer a place.
+        names.proposals: of_log[own.proposals],
     }
     ensure_topics(settings, wanted)
     allow_messages(settings, wanted, role="relay")

@@ -136,11 +136,16 @@ def test_compaction_beside_an_alteration_then_each_row_is_found_as_before(
 
 def test_buckets_of_a_decimal_when_its_scale_grows_then_the_client_finds_rows_in_older_files(lake: Lake) -> None:
     lake.commit(create_table("t", "k decimal(5,2)", partition_by=[{"column": "k", "transform": "bucket(64)"}]))
-    written = lake.write("t", [{"k": Decimal("1.50")}], {"k": pa.decimal128(5, 2)})
     # As the client hashes the digits of 1.50, and not those of 1.5000.
-    lake.commit(change("APPEND", files=[{**written, "partition_values": [15]}]))
+    written, made = (
+        {**lake.write("t", [{"k": Decimal("1.50")}], {"k": pa.decimal128(5, 2)}), "partition_values": [15]}
+        for _ in range(2)
+    )
+    base = lake.commit(change("APPEND", files=[written]))
     assert lake.rows("SELECT k FROM t WHERE k = 1.50") == [(Decimal("1.50"),)]
     lake.commit(alter("SET_TYPE", name="k", type="decimal(9,4)"))
+    assert lake.rows("SELECT k FROM t WHERE k = 1.50") == [(Decimal("1.5000"),)]
+    lake.commit(change("COMPACT", replaced=[0], files=[made]), base=base)
     assert lake.rows("SELECT k FROM t WHERE k = 1.50") == [(Decimal("1.5000"),)]
 
 

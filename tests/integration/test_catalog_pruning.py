@@ -330,6 +330,21 @@ def test_files_when_partitioned_by_a_float_that_becomes_a_wider_one_then_its_row
             assert len(list(catalog.files_at(table, head, where=[Predicate("f", op)]))) == 1, op
 
 
+@pytest.mark.parametrize(("kind", "values"), [("float64", (10**400,)), ("int64", (0.5, 10**400))])
+def test_files_when_a_number_that_no_float_holds_is_asked_for_then_it_proves_nothing(
+    lake: Lake, kind: str, values: tuple[Any, ...]
+) -> None:
+    lake.commit(change("CREATE_TABLE", columns=[{"name": "x", "type": kind}]))
+    statistics = [{"column": "x", "min": 1, "max": 2, "null_count": 0, "value_count": 1, "contains_nan": False}]
+    head = lake.commit(
+        change("APPEND", files=[{**lake.write("t", [{"x": 1}], {"x": pa.float64()}), "statistics": statistics}])
+    )
+    with closing(Catalog(lake.database_url)) as catalog:
+        table = catalog.table_at("main", "t", head)
+        assert table is not None
+        assert len(list(catalog.files_at(table, head, where=[Predicate("x", FilterOp.IN, values)]))) == 1
+
+
 def test_files_when_text_with_nul_is_asked_for_then_it_proves_nothing(lake: Lake) -> None:
     lake.commit(change("CREATE_TABLE", columns=[{"name": "s", "type": "varchar"}]))
     statistics = [{"column": "s", "min": "b", "max": "c", "null_count": 0, "value_count": 1}]

@@ -258,7 +258,7 @@ def test_proposals_when_kafka_does_not_let_topics_take_larger_ones_then_the_log_
     with serving(settings), Publisher(settings) as publisher:
         assert publisher.submit(proposal(ids, 1, create_table())).verdict is m.Verdict.COMMITTED
     assert taken() == before
-    assert caplog.text.count("larger proposals than before do not come in") == 2
+    assert caplog.text.count("topics do not take all that the log's settings allow") == 2
 
 
 def test_answers_when_many_at_once_are_more_than_a_topic_takes_then_each_is_told(settings: Settings, ids: Ids) -> None:

@@ -177,7 +177,7 @@ def test_merge_when_keys_that_differ_are_equal_to_the_same_one_of_the_table_then
         merge.when_matched_delete().when_not_matched_insert(values={"v": "source.v"}),
         merge.when_matched_delete().when_not_matched_by_source_delete(),
     ):
-        with pytest.raises(DataFileError, match="two rows of the source have the same k"):
+        with pytest.raises(DataFileError, match="two rows of the source match the same row by k"):
             each.commit()
     assert log.head_snapshot_id() == before
     # A clause chooses between the two.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 from uuid import UUID
 
@@ -337,16 +337,19 @@ def test_predecessors_answers_when_they_are_many_then_it_is_heard_while_it_tells
     running = Sequencing(told=4)
     receipts = [
         m.Receipt(m.Position(0, seq), seq, None, m.Verdict.REJECTED, None, 0, m.Reason.MALFORMED, "no", m.Assigned(), 5)
-        for seq in range(5, 5 + 3 * RECEIPTS_TOLD_AGAIN)
+        for seq in range(5, 5 + RECEIPTS_TOLD_AGAIN + 100)
     ]
     refused = m.Outcome(6, 1, m.Position(0, 6), 5, m.Verdict.REJECTED, 0, None, None, reason=m.Reason.MALFORMED)
 
-    def read(untold: Sequence[Untold]) -> list[Incoming]:
-        running.world.now_s += 1
-        return [Incoming(*each.receipt.source, None, b"junk") for each in untold]
+    def read(untold: Sequence[Untold]) -> Iterator[Incoming]:
+        for each in reversed(untold):
+            running.world.now_s += HEARTBEAT_INTERVAL_S / 10
+            yield Incoming(*each.receipt.source, None, b"%d" % each.receipt.source.offset)
 
     running.active.tell_again([Untold(each, refused) for each in receipts], read)
-    assert [topic for topic, _, _ in running.world.said].count(TOPICS.control) == 2
+    assert [topic for topic, _, _ in running.world.said].count(TOPICS.control) > len(receipts) / 12
+    letters = [decode_dead_letter(value) for topic, _, value in running.world.said if topic == TOPICS.dead_letters]
+    assert [letter.value for letter in letters] == [b"%d" % each.source.offset for each in receipts]
 
 
 def test_idle_when_another_has_taken_over_then_fenced() -> None:

@@ -120,7 +120,7 @@ def test_every_reader_when_kafka_refuses_then_says_so_at_once(settings: Settings
         losses.last_told(settings, b"L" * 16, 1)
     given(Message(REFUSED))
     with pytest.raises(LogRefusedError):
-        proposals.read_proposals(settings, [Position(0, 5)])
+        list(proposals.read_proposals(settings, [Position(0, 5)]))
     given(Message(REFUSED))
     with pytest.raises(LogRefusedError):
         proposals.ProposalSource(settings, {0: 5}).poll(1, 0)
@@ -131,7 +131,7 @@ def test_proposals_when_there_is_an_outage_or_a_loss_then_waits_or_says_so(setti
     assert [each.value for each in proposals.read_proposals(settings, [Position(0, 5)])] == [b"x"]
     given(Message(KafkaError.OFFSET_OUT_OF_RANGE))
     with pytest.raises(LogLossError):
-        proposals.read_proposals(settings, [Position(0, 5)])
+        list(proposals.read_proposals(settings, [Position(0, 5)]))
     given(Message(KafkaError.OFFSET_OUT_OF_RANGE))
     with pytest.raises(DoubtError):
         proposals.ProposalSource(settings, {0: 5}).poll(1, 0)
@@ -198,7 +198,7 @@ def test_proposals_when_many_were_decided_then_they_are_read_on_and_not_begun_wi
     asked = [Position(1, 4), *(Position(0, each) for each in range(1_000, 0, -3)), Position(0, 9_000), Position(1, 3)]
     found = proposals.read_proposals(settings, asked)
     assert [(each.partition, each.offset, each.value) for each in found] == [
-        (*each, b"%d-%d" % (each.partition, each.offset)) for each in asked
+        (*each, b"%d-%d" % (each.partition, each.offset)) for each in sorted(asked)
     ]
     assert consumer.places == [Position(0, 1), Position(0, 9_000), Position(1, 3)]
 

@@ -35,7 +35,7 @@ _END_STORED = sql.SQL("""
     FROM unnest(%s::bigint[], %s::bigint[]) AS e(data_file_id, snapshot_id)
     WHERE f.data_file_id = e.data_file_id AND f.end_snapshot IS NULL AND f.begin_snapshot < e.snapshot_id""")
 _COLUMNS_AT = sql.SQL("""
-    SELECT column_id, column_name FROM ducklake_column
+    SELECT column_id, column_name, column_type FROM ducklake_column
     WHERE table_id = %s AND begin_snapshot <= %s AND (end_snapshot IS NULL OR end_snapshot > %s)""")
 _PARTITION_AT = sql.SQL("""
     SELECT partition_id FROM ducklake_partition_info
@@ -267,10 +267,16 @@ class FileProjection:
     def _at_base(self, definition: TableDefinition, base_snapshot_id: int) -> tuple[TableDefinition, bool]:
         """A table with the names that its columns had at a base, and whether it was partitioned as it is by now."""
         at_base = (definition.table_id, base_snapshot_id, base_snapshot_id)
-        names = dict(self.buffer.execute(_COLUMNS_AT, at_base).fetchall())
+        columns = self.buffer.execute(_COLUMNS_AT, at_base).fetchall()
+        names, types = {each[0]: each[1] for each in columns}, {each[0]: each[2] for each in columns}
         row = self.buffer.execute(_PARTITION_AT, at_base).fetchone()
         partition_id = None if row is None else row[0]
-        return definition.replace(columns=_as_named(definition.columns, names)), partition_id == definition.partition_id
+        is_partitioned_as_then = partition_id == definition.partition_id and all(
+            types.get(key.column_id) == definition.column_by_id(key.column_id).type.catalog_name
+            for key in definition.partition_by
+            if key.buckets is not None
+        )
+        return definition.replace(columns=_as_named(definition.columns, names)), is_partitioned_as_then
 
 
 def _fits(definition: TableDefinition, file: m.DataFile) -> bool:

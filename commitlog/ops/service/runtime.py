@@ -286,15 +286,14 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         for line in running.lines():
             say(line)
         say(f"ready after {time.monotonic() - started_at:.1f} s{_UNTIL_KEY}")
-        places = [*_places(running.page, running.gateway)]
+        said = {*_places(running.page, running.gateway)}
         while True:
             watch()
-            if len(places) < len((PAGE, GATEWAY)):
+            if {line.split()[0] for line in said} != {"page", "gateway"}:
                 late = _places(running_at(settings, PAGE.name), running_place(settings, GATEWAY.name))
-                new = [line for line in late if line not in places]
-                for line in new:
+                for line in [each for each in late if each not in said]:
                     say(line)
-                places += new
+                    said.add(line)
             # Its disk may be full, by which nobody is to end.
             with suppress(OSError):
                 if changed.is_set():

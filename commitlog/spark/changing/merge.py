@@ -23,7 +23,7 @@ from commitlog.spark.changing.attempts import committed
 from commitlog.spark.changing.base import Base, refuse_inlined
 from commitlog.spark.changing.matching import Found
 from commitlog.spark.changing.merge_clauses import Clause, Clauses
-from commitlog.spark.changing.merge_step import CLAUSE, NUMBER, MergeStep, same_keys
+from commitlog.spark.changing.merge_step import CLAUSE, NUMBER, MergeStep, doubled
 from commitlog.spark.changing.new_values import explaining_text, named
 from commitlog.spark.changing.row_replacement import put_replacement
 from commitlog.spark.changing.source_size import is_kept_small
@@ -181,7 +181,7 @@ class Merging:
         ends = [_day(f(name)) if name in days else f(name) for f in (sf.min, sf.max) for name in bounded]
         most, row_count, *values = by_key.agg(sf.max(_ROWS), sf.sum(_ROWS), *ends).collect()[0]
         if most is not None and most > 1:
-            raise same_keys(self._keys)
+            raise doubled(f"have the same {', '.join(self._keys)}")
         columns = [name for name, key in zip(self._keys, names, strict=True) if key in bounded]
         pairs = zip(values[: len(bounded)], values[len(bounded) :], strict=True)
         return _Told(row_count or 0, dict(zip(columns, pairs, strict=True)))

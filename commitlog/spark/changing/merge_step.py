@@ -135,7 +135,7 @@ class MergeStep:
         )
         found, repeated = positions_and_repeated(standing.where(f"{FILE} IS NOT NULL"))
         if any(each > _NO_FILE for each in repeated):
-            raise same_keys(self.keys)
+            raise doubled(f"match the same row by {', '.join(self.keys)}")
         matched = sum(len(found.pop(each)) for each in [*found] if each <= _NO_FILE)
         return found, matched
 
@@ -164,9 +164,9 @@ class MergeStep:
         return [value if isinstance(value, str) else value.alias(name) for name, value in values.items()]
 
 
-def same_keys(keys: Sequence[str]) -> DataFileError:
-    """What is wrong with two rows of a source that match the same."""
-    return DataFileError(f"two rows of the source have the same {', '.join(keys)}: which one counts is not defined")
+def doubled(how: str) -> DataFileError:
+    """What is wrong with two rows of a source for one of the table."""
+    return DataFileError(f"two rows of the source {how}: which one counts is not defined")
 
 
 def _of(side: str, name: str) -> str:
