@@ -53,7 +53,7 @@ from commitlog.log.chain import LogPosition
 from commitlog.log.checkpoint import CHECKPOINTS_KEPT, CheckpointName, checkpoint_dir_of, load_checkpoints
 from commitlog.log.codec import decode_statistics, encode_trim
 from commitlog.log.connection import first_offsets, make_admin
-from commitlog.log.genesis import init_log
+from commitlog.log.genesis import init_log, require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.results import ResultRecord, ResultsReader, read_messages, results_end
 from commitlog.log.topic_settings import create_topics, create_trims_topic, partition_counts
@@ -287,7 +287,7 @@ def test_reader_when_a_trim_comes_as_it_begins_then_it_is_told_of_the_archive(
     # As it was a moment before.
     monkeypatch.setattr(results_module, "first_offsets", lambda *_: {0: 0})
     with pytest.raises(ResultsTrimmedError, match="after outcome 0: those before outcome 11 were archived at "):
-        ResultsReader(trimmed, after=LogPosition(bytes(16), 0, 0, bytes(32), 0))
+        ResultsReader(trimmed, after=LogPosition(require_genesis(trimmed).log_id, 0, 0, bytes(32), 0))
 
 
 def test_trimmed_log_when_checkpoints_and_catalog_are_lost_then_they_are_made_from_the_archive(

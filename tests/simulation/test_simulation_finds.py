@@ -336,7 +336,7 @@ BUGS: dict[Callable[[Patch], None], int] = {
     a_loaded_state_has_forgotten_what_was_decided: 0,
     any_receipt_is_the_answer: 0,
     each_proposal_goes_by_the_producer_that_suits_it: 429,
-    a_deaf_producer_of_results_is_waited_for: 30,
+    a_deaf_producer_of_results_is_waited_for: 103,
     a_deaf_voice_is_waited_for: 85,
     a_deaf_producer_of_proposals_is_waited_for: 2,
     a_deaf_reader_is_waited_for: 0,
