@@ -212,7 +212,7 @@ def _read(data_type: ColumnType, predicate: Predicate) -> Read:
     given = predicate.value if isinstance(predicate.value, tuple) else (predicate.value,)
     try:
         found = readings_together(data_type, [_number(data_type, each) for each in given])
-    except OverflowError:  # An integer that no float holds.
+    except (OverflowError, TypeError):  # An integer that no float holds; compiled code calls it none.
         return [None]
     if len(found) <= _RUNS_MAX:
         return found
