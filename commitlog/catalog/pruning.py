@@ -213,7 +213,7 @@ def _read(data_type: ColumnType, predicate: Predicate) -> Read:
     try:
         found = readings_together(data_type, [_number(data_type, each) for each in given])
     except (OverflowError, TypeError):  # An integer that no float holds; compiled code calls it none.
-        return [None]
+        return [None] * len(given)
     if len(found) <= _RUNS_MAX:
         return found
     known = sorted([each for each in found if each is not None], key=attrgetter("least"))

@@ -105,7 +105,7 @@ class Active:
         """Whether nothing is on its way."""
         return not self._serving.in_flight and self._serving.unread is None and self._telling.is_done
 
-    def tell_again(self, untold: Iterable[Untold], read: Callable[[Sequence[Untold]], Iterable[Incoming]]) -> None:
+    def tell_again(self, untold: Iterable[Untold], read: Callable[[Sequence[Position]], Iterable[Incoming]]) -> None:
         """Tells what a predecessor has perhaps not told; ``read`` gets the refused messages, in any order."""
         waiting, begun_s = list(untold), self._ports.clock_s()
         for start in range(0, len(waiting), RECEIPTS_TOLD_AGAIN):
@@ -113,19 +113,15 @@ class Active:
             receipts: defaultdict[int, list[Receipt]] = defaultdict(list)
             for each in some:
                 receipts[each.receipt.source.partition].append(each.receipt)
-            refused = {each.receipt.source: each for each in some if each.refused is not None}
+            refused = {each.receipt.source: each.refused for each in some if each.refused is not None}
             messages: dict[Position, Incoming] = {}
-            for message in read([*refused.values()]) if refused else ():
+            for message in read([*refused]) if refused else ():
                 messages[Position(message.partition, message.offset)] = message
                 # Many take a while, and one that is not heard meanwhile is succeeded.
                 if (now_s := self._ports.clock_s()) - begun_s >= HEARTBEAT_INTERVAL_S:
                     self._beat(now_s)
                     self._ports.voice.poll(0)
-            dead_letters = [
-                self._decider.dead_letter(messages[source], each.refused)
-                for source, each in refused.items()
-                if each.refused is not None
-            ]
+            dead_letters = [self._decider.dead_letter(messages[at], outcome) for at, outcome in refused.items()]
             self._tell(some[-1].receipt.seq, self._decider.letters(receipts, dead_letters))
 
     def step(self) -> None:

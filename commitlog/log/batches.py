@@ -87,7 +87,7 @@ class Decider:
         handlers: row handlers by name.
         undecidable: where the proposals came from whose outcomes the state could not take; the owner keeps it when it
             throws the state away. They are refused as INTERNAL the next time.
-        outcome_bytes_max: what the topics of the answers take, where that may be less than the log's settings need.
+        answer_bytes_max: what the topics of the answers take, where that may be less than the log's settings need.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Decider:
         topics: Topics,
         handlers: Mapping[str, RowHandler],
         undecidable: dict[Position, Exception],
-        outcome_bytes_max: int = MESSAGE_BYTES_MAX,
+        answer_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self.state = state
         self.prev_hash = prev_hash
@@ -107,7 +107,7 @@ class Decider:
         self._topics = topics
         self._rules = Rules(HandlersByName(handlers), decode_statistics)
         self._undecidable = undecidable
-        self.outcome_bytes_max = outcome_bytes_max
+        self.answer_bytes_max = answer_bytes_max
 
     def decide_all(self, messages: Iterable[Incoming], batch: Batch, *, now_ms: int | None, told: int) -> None:
         """Decides messages and adds the records to the batch; without ``now_ms`` each at the time it was made.
@@ -224,7 +224,7 @@ class Decider:
 
     def _outcome_bytes_max(self) -> int:
         wanted = outcome_bytes_max(self.state.settings.proposal_bytes_max)
-        return min(wanted, self.outcome_bytes_max) - RECORD_OVERHEAD_BYTES
+        return min(wanted, self.answer_bytes_max) - RECORD_OVERHEAD_BYTES
 
     def dead_letter(self, message: Incoming, outcome: Outcome) -> bytes:
         """A refused message as the dead-letters topic keeps it."""

@@ -18,7 +18,7 @@ from commitlog.log.connection import (
     make_admin,
     ready_producer,
 )
-from commitlog.log.reports import Delivery, Report, offset_of
+from commitlog.log.reports import WITHOUT_OFFSET, Delivery, Report, offset_of
 from commitlog.log.results import read_range
 from commitlog.log.serving import DoubtError
 from commitlog.observing.headers import headers_of
@@ -151,4 +151,4 @@ def _done(on_done: Callable[[str | None], None], error: KafkaError | None, messa
     if error is not None:
         on_done(f"{error.name()}: {error.str()}")
     else:
-        on_done("acknowledged without an offset" if offset_of(message) is None else None)
+        on_done(WITHOUT_OFFSET if offset_of(message) is None else None)

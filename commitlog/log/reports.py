@@ -9,6 +9,9 @@ from mypy_extensions import mypyc_attr
 
 from commitlog.log.triage import in_words
 
+WITHOUT_OFFSET = "acknowledged without an offset"
+"""What went wrong with a record that the client only supposes to have been written."""
+
 
 @mypyc_attr(acyclic=True)
 class Report:

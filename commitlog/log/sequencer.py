@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,7 +24,7 @@ from commitlog.domain.model import Position, Verdict
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import FencedError, LogRefusedError, LogUnavailableError
 from commitlog.log.active import Active, Limits
-from commitlog.log.batches import Batch, Decider, Incoming
+from commitlog.log.batches import Batch, Decider
 from commitlog.log.chain import ChainState, Skip
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.connection import end_offsets
@@ -34,7 +34,7 @@ from commitlog.log.losses import check_proposals, check_told, first_proposals, l
 from commitlog.log.ports import Ports
 from commitlog.log.producing import APPEND_TIMEOUT_MS, KafkaResults, KafkaVoice
 from commitlog.log.proposals import ProposalSource, read_proposals
-from commitlog.log.replica import Replica, Untold
+from commitlog.log.replica import Replica
 from commitlog.log.reports import Report
 from commitlog.log.row_handlers import load_row_handlers
 from commitlog.log.serving import DoubtError, SentBatch, Serving, TakeoverAttempt, Telling
@@ -91,6 +91,7 @@ class _Loaded(NamedTuple):
     replica: Replica
     results: KafkaResults
     voice: KafkaVoice
+    answer_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class Sequencer:
         self._served_epoch: int | None = None
         self._undecidable: dict[Position, Exception] = {}
         self._has_loaded = False
-        self._allowed_bytes = self._outcome_bytes_max = 0
+        self._allowed_bytes = 0
         self._doubt_pause_s = 0.0
         self._on_doubt = on_doubt or (lambda _: None)
         self.status = SequencerStatus()
@@ -285,13 +286,13 @@ class Sequencer:
         check_proposals(self._settings, firsts, _next_offsets(state), newest_ids)
         self._tell_of(replica)
         check_topics(self._settings, state.partitions)
-        batch_bytes_max = self._outcome_bytes_max = self._make_room(state.settings.proposal_bytes_max)
-        results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=batch_bytes_max)
+        answer_bytes_max = self._make_room(state.settings.proposal_bytes_max)
+        results = KafkaResults(self._settings, self._topics.results, batch_bytes_max=answer_bytes_max)
         held.callback(results.close)
-        voice = KafkaVoice(self._settings, batch_bytes_max=batch_bytes_max)
+        voice = KafkaVoice(self._settings, batch_bytes_max=answer_bytes_max)
         held.callback(voice.close)
         self._has_loaded = True
-        return _Loaded(heartbeats, replica, results, voice)
+        return _Loaded(heartbeats, replica, results, voice, answer_bytes_max)
 
     def _caught_up(self, replica: Replica, heartbeats: HeartbeatListener) -> int:
         """Replays what has come since the last look; how many records that was."""
@@ -340,7 +341,7 @@ class Sequencer:
             FencedError: this one was active, and another one has taken over since.
         """
         self._move(Phase.TAKING_OVER)
-        heartbeats, replica, results, _ = loaded
+        heartbeats, replica, results, *_ = loaded
         self._check_own(replica.chain)
         attempt = TakeoverAttempt(replica.chain, instance=self._settings.machine.unique(), now_ms=self._clock_ms())
         # Its report may get lost, and it may count all the same.
@@ -371,7 +372,7 @@ class Sequencer:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     def _serve(self, loaded: _Loaded) -> None:
-        heartbeats, replica, results, voice = loaded
+        heartbeats, replica, results, voice, answer_bytes_max = loaded
         chain, state, untold = replica.chain, replica.state, list(replica.untold)
         assert chain.instance is not None
         self._served_epoch = chain.epoch
@@ -382,7 +383,7 @@ class Sequencer:
             topics=self._topics,
             handlers=self._handlers,
             undecidable=self._undecidable,
-            outcome_bytes_max=self._outcome_bytes_max,
+            answer_bytes_max=answer_bytes_max,
         )
         serving, telling = Serving(chain, replica.next_offset), Telling(replica.told)
         heartbeats.rest()
@@ -407,7 +408,7 @@ class Sequencer:
         self._allowed_bytes = state.settings.proposal_bytes_max
         self._garbage.has_loaded()
         try:
-            active.tell_again(untold, self._refused)
+            active.tell_again(untold, partial(read_proposals, self._settings))
             self._move(Phase.SERVING)
             while not self._stop.is_set():
                 active.step()
@@ -438,7 +439,7 @@ class Sequencer:
         state = decider.state
         if state.settings.proposal_bytes_max > self._allowed_bytes:
             self._allowed_bytes = state.settings.proposal_bytes_max
-            decider.outcome_bytes_max = self._make_room(self._allowed_bytes)
+            decider.answer_bytes_max = self._make_room(self._allowed_bytes)
         if batch.made_at_ms is not None:
             self.status.accepted_after.add((self._clock_ms() - batch.made_at_ms) / 1000)
         decided = {verdict: count + batch.verdicts[verdict] for verdict, count in self.status.decided.items()}
@@ -453,9 +454,6 @@ class Sequencer:
             batches=self.status.batches + 1,
         )
         self._garbage.is_due()
-
-    def _refused(self, untold: Sequence[Untold]) -> Iterator[Incoming]:
-        return read_proposals(self._settings, [each.receipt.source for each in untold])
 
 
 def _next_offsets(state: SequencerState) -> dict[int, int]:

@@ -30,7 +30,7 @@ from commitlog.log.connection import (
     make_producer,
 )
 from commitlog.log.reading import read_through
-from commitlog.log.reports import Delivery, Report
+from commitlog.log.reports import WITHOUT_OFFSET, Delivery, Report
 from commitlog.log.topic_settings import create_trims_topic, partition_counts
 from commitlog.log.topics import topics_of
 
@@ -141,7 +141,7 @@ def write_trim(settings: Settings, trim: Trim) -> None:
         raise LogUnavailableError(
             settings.bootstrap_servers,
             met="has not noted the trim",
-            detail=report.error or "acknowledged without an offset",
+            detail=report.error or WITHOUT_OFFSET,
             advice="Nothing was deleted; trim again",
         )
     delete_before(settings, trim)

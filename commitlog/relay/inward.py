@@ -23,7 +23,7 @@ from commitlog.log.genesis import require_genesis
 from commitlog.log.proposals import cannot_be_unpacked, end_of_batch
 from commitlog.log.reading import take
 from commitlog.log.receipts import receipts_in
-from commitlog.log.reports import offset_of
+from commitlog.log.reports import WITHOUT_OFFSET, offset_of
 from commitlog.log.topics import BorderTopics, relay_of, topics_of
 from commitlog.log.triage import Consumed, Triage, consumed, in_words, triage
 from commitlog.relay.progress import RelayProgress
@@ -215,7 +215,7 @@ class Inward:
     def _has_failed(self, error: KafkaError | None, written: Message) -> bool:
         """Whether a record may not be there: what the client only supposes to be is sent again."""
         if error is None and offset_of(written) is None:
-            error = KafkaError(KafkaError._RETRY, "acknowledged without an offset")
+            error = KafkaError(KafkaError._RETRY, WITHOUT_OFFSET)
         self._failure = error or self._failure
         return error is not None
 

@@ -321,8 +321,8 @@ def test_predecessors_answers_when_untold_then_told_again_with_the_refused_bytes
     refused = m.Outcome(6, 1, m.Position(0, 6), 5, m.Verdict.REJECTED, 0, None, None, reason=m.Reason.MALFORMED)
     asked: list[m.Position] = []
 
-    def read(untold: Sequence[Untold]) -> list[Incoming]:
-        asked.extend(each.receipt.source for each in untold)
+    def read(positions: Sequence[m.Position]) -> list[Incoming]:
+        asked.extend(positions)
         return [Incoming(0, 6, b"k", b"junk")]
 
     running.active.tell_again([Untold(receipts[0], None), Untold(receipts[1], refused)], read)
@@ -341,10 +341,10 @@ def test_predecessors_answers_when_they_are_many_then_it_is_heard_while_it_tells
     ]
     refused = m.Outcome(6, 1, m.Position(0, 6), 5, m.Verdict.REJECTED, 0, None, None, reason=m.Reason.MALFORMED)
 
-    def read(untold: Sequence[Untold]) -> Iterator[Incoming]:
-        for each in reversed(untold):
+    def read(positions: Sequence[m.Position]) -> Iterator[Incoming]:
+        for each in reversed(positions):
             running.world.now_s += HEARTBEAT_INTERVAL_S / 10
-            yield Incoming(*each.receipt.source, None, b"%d" % each.receipt.source.offset)
+            yield Incoming(*each, None, b"%d" % each.offset)
 
     running.active.tell_again([Untold(each, refused) for each in receipts], read)
     assert [topic for topic, _, _ in running.world.said].count(TOPICS.control) > len(receipts) / 12

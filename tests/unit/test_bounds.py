@@ -333,7 +333,7 @@ def test_outcome_when_its_topic_takes_less_than_the_settings_say_then_shortened_
         log = Log()
         log.propose({"changes": [keyed_table(on_conflict="LAST_UPDATE_WINS")]})
         log.propose({"changes": [insert(id=each, v="a" * 10_000) for each in ids]})
-        log.decider.outcome_bytes_max = taken
+        log.decider.answer_bytes_max = taken
         late = log.propose({"base_snapshot_id": 1, "changes": [insert(id=each, v="b", time=late_us) for each in ids]})
         assert late.verdict is m.Verdict.COMMITTED
         sizes.append(len(log.records[-1]))

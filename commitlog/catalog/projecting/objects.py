@@ -254,12 +254,10 @@ class ObjectProjection:
 
     def _forget_bounds_of_widened(self, before: TableDefinition, after: TableDefinition) -> None:
         """The stock client reads a table's bounds as values of a column's type at its snapshot, and fails on wider ones."""
-        types = {column.column_id: column.type for column in before.columns}
         known = self.tracker.table(after.table_id)
-        for column in after.columns:
-            if types.get(column.column_id, column.type) != column.type:
-                known.statistics.bounds(column).forget()
-                known.dirty = True
+        for column in _retyped(before, after):
+            known.statistics.bounds(column).forget()
+            known.dirty = True
 
     def _write_name(self, table_id: int, name: str) -> str:
         row = self.buffer.execute(_END_TABLE_NAME, (self.snapshot_id, table_id)).fetchone()
@@ -340,10 +338,10 @@ def column_rows(definition: TableDefinition) -> dict[int, ColumnRow]:
 
 def _are_buckets_others(before: TableDefinition, after: TableDefinition) -> bool:
     """Whether values are in other buckets than before: a decimal's digits are hashed, of which a larger scale has more."""
+    decimals = [column.column_id for column in _retyped(before, after) if column.type.name == "decimal"]
+    return any(key.buckets is not None and key.column_id in decimals for key in after.partition_by)
+
+
+def _retyped(before: TableDefinition, after: TableDefinition) -> list[Column]:
     types = {column.column_id: column.type for column in before.columns}
-    retyped = {
-        column.column_id
-        for column in after.columns
-        if column.type.name == "decimal" and types.get(column.column_id, column.type) != column.type
-    }
-    return any(key.buckets is not None and key.column_id in retyped for key in after.partition_by)
+    return [column for column in after.columns if types.get(column.column_id, column.type) != column.type]

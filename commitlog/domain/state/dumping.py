@@ -536,7 +536,12 @@ def _spelt_out(duplicates: dict[int, DuplicateWindow]) -> Plain:
             window.newest_id,
             [
                 [
-                    *(x.proposal_id, x.writer_id, x.writer_seq, x.decided_at_ms, x.number, _dump_answer(x.answer)),
+                    x.proposal_id,
+                    x.writer_id,
+                    x.writer_seq,
+                    x.decided_at_ms,
+                    x.number,
+                    _dump_answer(x.answer),
                     x.is_from_future,
                 ]
                 for x in window.remembered()

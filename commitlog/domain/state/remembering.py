@@ -32,10 +32,10 @@ def remember_answer(state: SequencerState, outcome: Outcome) -> None:
             outcome.seq, outcome.verdict, outcome.snapshot_id, outcome.reason, outcome.detail, outcome.content_hash
         )
         writer_seq = proposal.writer_seq if outcome.verdict is Verdict.COMMITTED else None
-        # By what is taken now: the setting may be another one when the id leaves the window.
-        latest_ms = outcome.decided_at_ms + state.settings.clock_skew_ms_max
-        is_from_future = outcome.verdict is Verdict.REJECTED and (id_time_ms(proposal.proposal_id) or 0) > latest_ms
         at_ms = outcome.decided_at_ms
+        # By what is taken now: the setting may be another one when the id leaves the window.
+        latest_ms = at_ms + state.settings.clock_skew_ms_max
+        is_from_future = outcome.verdict is Verdict.REJECTED and (id_time_ms(proposal.proposal_id) or 0) > latest_ms
         window.remember(proposal.proposal_id, proposal.writer_id, writer_seq, at_ms, answer, is_from_future)
         if writer_seq is not None:
             writer = state.writers.setdefault(proposal.writer_id, WriterState())

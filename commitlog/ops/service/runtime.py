@@ -286,14 +286,17 @@ def _serve(home: EmbeddedHome, wanted: Settings, service_factory: ServiceFactory
         for line in running.lines():
             say(line)
         say(f"ready after {time.monotonic() - started_at:.1f} s{_UNTIL_KEY}")
-        said = {*_places(running.page, running.gateway)}
+        page, gateway = running.page, running.gateway
         while True:
             watch()
-            if {line.split()[0] for line in said} != {"page", "gateway"}:
-                late = _places(running_at(settings, PAGE.name), running_place(settings, GATEWAY.name))
-                for line in [each for each in late if each not in said]:
+            if page is None:
+                page = running_at(settings, PAGE.name)
+                for line in _places(page, None):
                     say(line)
-                    said.add(line)
+            if gateway is None:
+                gateway = running_place(settings, GATEWAY.name)
+                for line in _places(None, gateway):
+                    say(line)
             # Its disk may be full, by which nobody is to end.
             with suppress(OSError):
                 if changed.is_set():
