@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.service.listening import address_of, last_port, listening, noted, running_place
-from commitlog.ops.service.page import check_reach
+from commitlog.ops.service.page import check_reach, running_page
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui import serving
 from commitlog.ui.app import create_app
@@ -71,6 +71,18 @@ def test_token_when_it_comes_by_a_path_of_two_slashes_then_leads_to_no_other_hos
 def test_token_when_it_is_a_bearers_then_pages_are_shown(log: InMemoryCommitLog) -> None:
     client = client_of(log, token=TOKEN)
     assert client.get("/log", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_token_when_its_letters_mean_something_in_an_address_then_the_one_that_is_printed_opens_the_page(
+    log: InMemoryCommitLog, tmp_path: Path
+) -> None:
+    settings = Settings.load(environment={}, home=tmp_path, ui_token="as+Base64/writes it==&more#%41")
+    with listening("127.0.0.1", 0) as taken, noted(settings, "page", "127.0.0.1", taken):
+        printed = running_page(settings)
+    assert printed is not None
+    client = client_of(log, token=settings.ui_token)
+    assert client.get("/?" + printed.partition("?")[2]).status_code == 303
+    assert client.get("/log").status_code == 200
 
 
 # --- the host ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from urllib.parse import urlencode
 
 from commitlog.client import CommitLog
 from commitlog.config import Settings
@@ -70,4 +71,4 @@ def check_reach(host: str, token: str | None) -> None:
 
 
 def _opened_by(settings: Settings, address: str) -> str:
-    return address + (f"?token={settings.ui_token}" if settings.ui_token else "")
+    return address + ("?" + urlencode({"token": settings.ui_token}) if settings.ui_token else "")
