@@ -6,8 +6,10 @@ cd "$(dirname "$0")"
 umask 077
 secret() { openssl rand -hex 16; }
 
+# Nothing is begun without it, nor is anything there before it is whole: what is there is kept.
+openssl version > /dev/null
 if [ ! -e ../../.env ]; then
-  cat > ../../.env <<END
+  cat > ../../.env.new <<END
 POSTGRES_PASSWORD=$(secret)
 POSTGRES_SERVICE_PASSWORD=$(secret)
 POSTGRES_READER_PASSWORD=$(secret)
@@ -17,6 +19,7 @@ KAFKA_ADMIN_PASSWORD=$(secret)
 KAFKA_SERVICE_PASSWORD=$(secret)
 KAFKA_WRITER_PASSWORD=$(secret)
 END
+  mv ../../.env.new ../../.env
 fi
 
 mkdir -p secrets
@@ -31,8 +34,9 @@ for broker in kafka-1 kafka-2 kafka-3; do
   printf 'subjectAltName=DNS:%s,DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n' "$broker" > "$broker.ext"
   openssl x509 -req -in "$broker.csr" -CA authority.pem -CAkey authority.key -CAcreateserial -days "${DAYS:-825}" \
     -extfile "$broker.ext" -out "$broker.crt" 2>/dev/null
-  cat "$broker.key" "$broker.crt" > "$broker.pem"
-  rm "$broker.key" "$broker.csr" "$broker.ext" "$broker.crt"
+  cat "$broker.crt" >> "$broker.key"
+  rm "$broker.csr" "$broker.ext" "$broker.crt"
+  mv "$broker.key" "$broker.pem"
 done
 # The users inside the containers read them; on this machine nobody else can enter the folder.
 chmod 644 authority.pem kafka-?.pem

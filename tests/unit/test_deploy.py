@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import ssl
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -183,6 +186,24 @@ def test_compose_variables_then_are_those_that_the_script_makes_or_have_a_value(
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     made = re.findall(r"^(\w+)=\$\(", (DEPLOY / "compose/secrets.sh").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(re.findall(r"\$\{(\w+)(?!\w|:-)", text)) == set(made)
+
+
+def test_secrets_when_openssl_is_missing_at_first_then_the_next_run_makes_them_all(tmp_path: Path) -> None:
+    script, programs = tmp_path / "deploy/compose/secrets.sh", tmp_path / "programs"
+    for folder in (script.parent, programs):
+        folder.mkdir(parents=True)
+    shutil.copy(DEPLOY / "compose/secrets.sh", script)
+    for name in ("dirname", "cat", "tr", "mkdir", "rm", "mv", "chmod"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    lacking = subprocess.run(["/bin/sh", script], env={"PATH": str(programs)}, capture_output=True, text=True)
+    assert lacking.returncode != 0
+    assert "openssl" in lacking.stderr
+    subprocess.run(["/bin/sh", script], check=True)
+    made = dict(line.split("=", 1) for line in (tmp_path / ".env").read_text(encoding="utf-8").splitlines())
+    assert len(made) == 8
+    assert all(made.values()), made
+    for broker in ("kafka-1", "kafka-2", "kafka-3"):
+        ssl.create_default_context().load_cert_chain(script.parent / f"secrets/{broker}.pem")
 
 
 def test_writer_of_the_host_then_is_told_of_brokers_and_catalog_where_compose_has_them() -> None:
