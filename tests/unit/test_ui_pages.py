@@ -410,6 +410,19 @@ def test_table_page_when_a_column_is_said_more_of_then_tells_all_its_partition_k
     assert "port varchar default SFO, partition" in told
 
 
+def test_table_page_when_a_refusal_was_for_no_conflict_then_does_not_say_that_none_was_refused(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        with log.transaction() as tx:
+            tx.create_table("main.t", [m.ColumnSpec("id", "int64")])
+        with pytest.raises(ProposalRejectedError), log.transaction() as tx:
+            tx.alter("main.t").add_column("id", "int64")
+        client = TestClient(create_app(log, name="invalid", pulse=Pulse(log)))
+        text = outline(client, table_link("main", "t")).text
+    assert "table t already has a column id" in text
+    assert "no refusal" not in text
+    assert "no conflict among the last" in text
+
+
 def test_table_page_when_asked_for_an_earlier_snapshot_then_its_columns_and_rows(client: TestClient) -> None:
     text = outline(client, table_link("main", "flights", at=2)).text
     assert "delay_min" not in text.partition("Who writes it")[0].partition("Columns")[2]
