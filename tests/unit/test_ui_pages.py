@@ -145,6 +145,17 @@ def test_overview_when_nothing_was_decided_lately_then_does_not_say_that_nothing
     assert " yet" not in text
 
 
+def test_overview_when_nothing_was_committed_yet_then_its_head_is_the_first_snapshot(tmp_path: Path) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        pulse = Pulse(log)
+        client = TestClient(create_app(log, name="empty", pulse=pulse))
+        before = outline(client, "/").text
+        pulse.beat(head=0)
+        after = outline(client, "/").text
+    assert "Head0that readers see" in before
+    assert "Head0that readers see" in after
+
+
 def test_pages_when_results_were_trimmed_then_a_table_is_there_and_an_outcome_says_where_it_is(
     log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
