@@ -18,7 +18,7 @@ from commitlog.client.reading.scan import Scan
 from commitlog.client.tables.arrow_types import to_rows
 from commitlog.client.tables.names import TableName, parse_table_name
 from commitlog.domain.model.definitions import Column, TableDefinition
-from commitlog.errors import CommitLogError, ResultsTrimmedError, TableNotFoundError
+from commitlog.errors import CommitLogError, LogUnavailableError, ResultsTrimmedError, TableNotFoundError
 from commitlog.ui.drawing.lanes import NARROW, WIDE, draw_lanes
 from commitlog.ui.drawing.times import draw_times
 from commitlog.ui.log_pages import check_text, read_count
@@ -111,18 +111,18 @@ def _writers(entries: Sequence[HistoryEntry]) -> list[tuple[str, int, int]]:
 
 
 def _definitions(site: Site, entries: Sequence[HistoryEntry], table_id: int) -> list[tuple[HistoryEntry, list[str]]]:
-    """The commits that changed what the table is, each with what it did; by kinds alone where its results were trimmed."""
+    """The commits that changed what the table is, each with what it did; by kinds alone where the results cannot be read."""
     told: list[tuple[HistoryEntry, list[str]]] = []
-    is_trimmed = False
+    is_unread = False
     for entry in [each for each in entries if each.snapshot_id is not None and _DEFINING & {*each.change_kinds}]:
         if len(told) == DEFINED_SHOWN:
             break
         try:
-            outcome = None if is_trimmed else site.log.outcome_at(entry.seq)
-        except ResultsTrimmedError:
-            # And so were those before it.
-            is_trimmed, outcome = True, None
-        if is_trimmed:
+            outcome = None if is_unread else site.log.outcome_at(entry.seq)
+        except (LogUnavailableError, ResultsTrimmedError):
+            # Nor can those before it: they were trimmed too, or no broker answers.
+            is_unread, outcome = True, None
+        if is_unread:
             told.append((entry, [kinds((each,)) for each in entry.change_kinds if each in _DEFINING]))
         elif outcome is not None and outcome.proposal is not None:
             pairs = zip(outcome.proposal.changes, outcome.effects, strict=True)

@@ -169,6 +169,24 @@ def test_pages_when_results_were_trimmed_then_a_table_is_there_and_an_outcome_sa
     assert "s3://kept/here" in outline(client, "/outcome/3", 404).text
 
 
+def test_pages_when_no_broker_answers_then_a_table_is_there_as_its_readers_have_it(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def away(seq: int) -> m.Outcome | None:
+        asked.append(seq)
+        raise LogUnavailableError("kafka:9092")
+
+    monkeypatch.setattr(log, "outcome_at", away)
+    client = TestClient(create_app(log, name="main", pulse=Pulse(log)), base_url="http://localhost")
+    told = outline(client, table_link("main", "flights")).text
+    assert re.search(r"snapshot 1 create table .*nightly-load", told)
+    assert "12 of 29 rows" in told
+    assert len(asked) == 1, "each time is a wait of seconds"
+    assert "kafka:9092" in outline(client, "/outcome/3", 503).text
+
+
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
