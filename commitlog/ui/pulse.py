@@ -116,11 +116,16 @@ class Pulse:
             # From here on it may wait for long, and all is well meanwhile.
             with self._said(_FOLLOWING):
                 after = self.begin() if after is None else after
-                for outcome in self._log.subscribe(after):
-                    after = outcome.seq
-                    self.take(outcome)
-                    if self._stop.is_set():
-                        return
+                try:
+                    for outcome in self._log.subscribe(after):
+                        after = outcome.seq
+                        self.take(outcome)
+                        if self._stop.is_set():
+                            return
+                except ResultsTrimmedError:
+                    # As after a laptop's sleep of days: where it was, the log cannot be followed any more.
+                    after = None
+                    raise
             self._stop.wait(RETRY_S)
 
     def _beat_on(self) -> None:
@@ -153,7 +158,8 @@ class Pulse:
         known = self._log.contents().history(HistoryFilter(before_seq=last + 1, limit=OUTCOMES_KEPT))
         unseen = self._unseen_between(known[0].seq if known else 0, last)
         with self._lock:
-            self._unseen.extend(unseen)
+            self._second.unseen = None
+            self._unseen = deque(unseen)
             self._kept.clear()
             self._kept.extend((each.verdict, each.conflict_kinds) for each in reversed(known))
             self._seq = last

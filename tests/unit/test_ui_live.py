@@ -15,8 +15,9 @@ from looked_at import busy_log
 
 from commitlog.catalog.history import HistoryEntry, HistoryFilter
 from commitlog.client.access.contents import Contents
+from commitlog.client.subscribing import Subscription
 from commitlog.domain import model as m
-from commitlog.errors import CatalogUnavailableError
+from commitlog.errors import CatalogUnavailableError, ResultsTrimmedError
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui import pulse as pulse_module
 from commitlog.ui.drawing.lanes import NARROW, WIDE, LaneShape, draw_lanes
@@ -177,6 +178,36 @@ def test_pulse_when_started_then_beats_with_what_comes(tmp_path: Path) -> None:
                 own.append("main.t", [{"id": 1}], create=True)
         finally:
             pulse.stop()
+
+
+@pytest.mark.usefixtures("_quick")
+def test_pulse_when_the_log_was_trimmed_beyond_where_it_was_then_follows_it_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with InMemoryCommitLog(data_path=tmp_path) as own:
+        pulse, beats = Pulse(own), queue.Queue[Beat]()
+        subscribe, asked = own.subscribe, list[int]()
+
+        def trimmed_meanwhile(after_seq: int) -> Subscription:
+            asked.append(after_seq)
+            if after_seq < 2:
+                own.append("main.t", [{"id": 1}], create=True)
+                raise ResultsTrimmedError("main", seq=2, archive="s3://kept", asked_seq=after_seq)
+            return subscribe(after_seq)
+
+        monkeypatch.setattr(own, "subscribe", trimmed_meanwhile)
+        pulse.on_beat = beats.put
+        pulse.start()
+        try:
+            while len(asked) < 3:
+                beats.get(timeout=60)
+            own.append("main.t", [{"id": 2}])
+            while (beat := beats.get(timeout=60)).decided == 0 or pulse.problem is not None:
+                assert len(asked) < 5, pulse.problem
+            assert (beat.decided, asked) == (1, [0, 1, 2])
+        finally:
+            pulse.stop()
+    assert sum(pulse.verdicts().values()) == 3
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
