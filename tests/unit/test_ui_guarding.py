@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
 from commitlog.ops.service.listening import address_of, last_port, listening, noted, running_place
+from commitlog.ops.service.notes import folder_of, leave_word
 from commitlog.ops.service.page import check_reach, running_page
 from commitlog.testing import InMemoryCommitLog
 from commitlog.ui import serving
@@ -163,6 +166,17 @@ def test_running_when_it_listens_at_one_address_or_at_all_then_is_found_where_th
     with listening(host, 0) as taken, noted(settings, "gateway", host, taken):
         assert running_place(settings, "gateway") == f"{reached}:{taken.getsockname()[1]}"
     assert running_place(settings, "gateway") is None
+
+
+def test_running_when_its_process_was_killed_then_is_not_found_where_another_listens_by_now(tmp_path: Path) -> None:
+    settings = Settings.load(environment={}, home=tmp_path)
+    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
+        pass
+    with listening("127.0.0.1", 0) as another:
+        port = another.getsockname()[1]
+        note = {"host": "127.0.0.1", "port": port, "pid": killed.pid}
+        assert leave_word(folder_of(settings) / f"gateway.{port}.port", note)
+        assert running_place(settings, "gateway") is None
 
 
 def test_address_when_shown_then_can_be_opened() -> None:

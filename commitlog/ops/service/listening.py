@@ -91,17 +91,24 @@ def running_at(settings: Settings, service: str) -> str | None:
 
 
 def running(settings: Settings, service: str) -> Running | None:
-    """A service that listens on this machine, the youngest of several; None when none does."""
+    """A service that listens on this machine, the youngest of several; None when none does.
+
+    One that was killed leaves its note, and its port to others, such as the same service of another home.
+    """
+    from psutil import pid_exists
+
     from commitlog.local.processes import is_listening
 
     for path in sorted(folder_of(settings).glob(f"{service}.*.port"), key=_written_at, reverse=True):
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
-            host, port, pid = note["host"], note["port"], note["pid"]
+            host, port, pid = note["host"], note["port"], int(note["pid"])
         except (OSError, ValueError, TypeError, KeyError):
             continue
-        if isinstance(host, str) and isinstance(port, int) and is_listening(port, host := _from_here(host)):
-            return Running(address_of(host, port), int(pid))
+        if not (isinstance(host, str) and isinstance(port, int) and pid_exists(pid)):
+            continue
+        if is_listening(port, host := _from_here(host)):
+            return Running(address_of(host, port), pid)
     return None
 
 
