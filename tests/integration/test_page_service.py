@@ -94,6 +94,18 @@ def test_page_when_it_has_a_token_then_only_its_address_opens_it(settings: Setti
         refused.value.close()
 
 
+def test_page_when_it_listens_at_another_address_of_this_machine_alone_then_the_printed_one_opens_it(
+    settings: Settings,
+) -> None:
+    with page_of(replace(settings, ui_host="127.0.0.2")) as address:
+        assert address.startswith("http://127.0.0.2:")
+        assert "Nothing has been decided yet" in read(f"{address}log")
+        rebound = urllib.request.Request(address, headers={"Host": "rebound.example"})
+        with pytest.raises(urllib.error.HTTPError, match="421") as refused:
+            urllib.request.urlopen(rebound, timeout=DEADLINE_S)
+        refused.value.close()
+
+
 def test_page_when_others_could_look_without_a_token_then_does_not_begin(settings: Settings) -> None:
     with pytest.raises(ConfigurationError, match="COMMITLOG_UI_TOKEN"), page_of(replace(settings, ui_host="0.0.0.0")):
         pass

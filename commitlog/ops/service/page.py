@@ -36,7 +36,7 @@ def run_page(settings: Settings, *, stop: threading.Event, on_address: Callable[
             name=settings.log,
             health=partial(log_health, settings),
             token=settings.ui_token,
-            hosts=LOCAL_HOSTS if is_local(settings.ui_host) else (),
+            hosts=(*LOCAL_HOSTS, settings.ui_host) if is_local(settings.ui_host) else (),
         )
         is_chosen = not settings.is_default("ui_port")
         last = last_port(settings, PAGE.name)
