@@ -18,7 +18,7 @@ def main() -> None:
         java = find_java(settings.java_home)
         ensure_jars(settings.cache_dir, java, maven_url=settings.maven_url, progress=_say)
         archive_classes(settings, java, progress=_say)
-    except CommitLogError as error:
+    except (CommitLogError, OSError) as error:
         sys.exit(str(error))
 
 

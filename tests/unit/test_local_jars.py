@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,17 @@ def test_ensure_jars_when_the_repository_has_it_not_then_says_what_to_do(tmp_pat
     (tmp_path / "maven").mkdir()
     with pytest.raises(LocalRuntimeError, match="COMMITLOG_MAVEN_URL"):
         ensure_jars(tmp_path / "cache", find_java(), maven_url=(tmp_path / "maven").as_uri(), jars=[jar])
+
+
+def test_fetching_when_the_cache_cannot_be_made_then_says_so_in_a_line(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+    environment = {**os.environ, "COMMITLOG_CACHE_DIR": str(taken / "cache")}
+    fetching = [sys.executable, "-m", "commitlog.local"]
+    ended = subprocess.run(fetching, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 1
+    [line] = ended.stderr.splitlines()
+    assert str(taken) in line
 
 
 @pytest.mark.parametrize(
