@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -79,6 +80,7 @@ class Site:
     pulse: Pulse
     health: Callable[[], Health] | None = None
     _explained: dict[bytes, Explanation] = field(default_factory=dict)
+    _explaining: threading.Lock = field(default_factory=threading.Lock)
 
     def contents(self) -> Contents:
         """What readers see by now: a page never waits for the projector."""
@@ -90,12 +92,14 @@ class Site:
 
     def explanation(self, proposal_id: bytes) -> Explanation:
         """What would have become of a refused proposal; the log is replayed for it once, for it never changes."""
-        found = self._explained.get(proposal_id)
-        if found is None:
-            if len(self._explained) >= EXPLAINED_MAX:
-                self._explained.clear()
-            found = self._explained[proposal_id] = self.log.explanation(proposal_id)
-        return found
+        # It holds a whole state of the log meanwhile, and whoever waits for long asks again: one at a time.
+        with self._explaining:
+            found = self._explained.get(proposal_id)
+            if found is None:
+                if len(self._explained) >= EXPLAINED_MAX:
+                    self._explained.clear()
+                found = self._explained[proposal_id] = self.log.explanation(proposal_id)
+            return found
 
     def page(self, template: str, *, status: int = 200, **shown: Any) -> HTMLResponse:
         """A page made of a template."""

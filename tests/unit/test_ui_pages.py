@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ from looked_at import HOSTILE, HOSTILE_TABLE, busy_log
 from starlette.testclient import TestClient
 
 from commitlog.client.ids import new_proposal_id
+from commitlog.client.outcomes.explaining import Explanation
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import (
@@ -328,6 +330,25 @@ def test_refusal_page_when_it_met_others_then_draws_them_and_says_what_would_hav
     assert "rebase: read again at snapshot 7" in page.text.lower()
     assert "conflict_granularity" in page.text
     assert "would pass" in page.text
+
+
+def test_refusal_page_when_it_is_asked_for_again_while_the_log_is_replayed_then_that_is_done_once(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = next(each for each in refusals(log) if each.reason is m.Reason.CONFLICT)
+    explain, replayed = log.explanation, list[str | bytes]()
+
+    def slowly(proposal_id: str | bytes) -> Explanation:
+        replayed.append(proposal_id)
+        time.sleep(0.3)
+        return explain(proposal_id)
+
+    monkeypatch.setattr(log, "explanation", slowly)
+    app = create_app(log, name="main", pulse=Pulse(log))
+    with ThreadPoolExecutor(3) as viewers:
+        asked = [viewers.submit(outline, TestClient(app), f"/outcome/{refused.seq}") for _ in range(3)]
+        assert all("would pass" in each.result().text for each in asked)
+    assert replayed == [refused.proposal_id]
 
 
 def test_refusal_page_when_no_other_has_caused_it_then_draws_nothing(tmp_path: Path) -> None:
