@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -221,10 +222,14 @@ class EmbeddedBroker(EmbeddedServer):
 
 def stop_orphaned_broker(directory: Path) -> bool:
     """Stops the broker, or what makes its storage, in a directory whose lock is free; True when there was one."""
-    marker = _marker(directory.resolve())
-    orphans = find_processes(lambda process: marker in process.cmdline())
+    orphans = find_processes(lambda process: is_broker_of(process, directory))
     stop_processes(orphans, signal.SIGTERM, timeout_s=EmbeddedBroker.STOP_TIMEOUT_S)
     return bool(orphans)
+
+
+def is_broker_of(process: psutil.Process, directory: Path) -> bool:
+    """Whether a process is the broker in a directory, or makes its storage."""
+    return _marker(directory.resolve()) in process.cmdline()
 
 
 def _marker(directory: Path) -> str:

@@ -20,10 +20,10 @@ import psutil
 
 from commitlog.config import PORTS_FILE, RUN_FILE, Settings
 from commitlog.errors import LocalRuntimeError
-from commitlog.local.broker import EmbeddedBroker, stop_orphaned_broker
+from commitlog.local.broker import EmbeddedBroker, is_broker_of, stop_orphaned_broker
 from commitlog.local.jars import Progress
 from commitlog.local.passwords import write_private
-from commitlog.local.postgres import EmbeddedPostgres, stop_orphaned_postgres
+from commitlog.local.postgres import EmbeddedPostgres, is_postgres_of, stop_orphaned_postgres
 from commitlog.local.processes import DirectoryLock, find_processes, stop_processes
 from commitlog.local.server import EmbeddedServer
 
@@ -248,6 +248,15 @@ def read_run_file(home: Path) -> dict[str, object]:
 def runner_pid(home: Path) -> int | None:
     """The process that runs the home, or None."""
     return DirectoryLock(home).holder_pid()
+
+
+def has_orphans(home: Path) -> bool:
+    """Whether servers of a killed run still run: at their addresses there may be another home's by now."""
+    return bool(
+        find_processes(
+            lambda process: is_broker_of(process, home / "kafka") or is_postgres_of(process, home / "postgres")
+        )
+    )
 
 
 def stop_orphans(home: Path) -> bool:

@@ -194,20 +194,21 @@ class EmbeddedPostgres(EmbeddedServer):
 
 def stop_orphaned_postgres(directory: Path) -> bool:
     """Stops the server, or what is left of one, in a directory whose lock is free; True when there was one."""
-    # As the kernel tells where a process is, by whatever links the directory was reached: beside it no other one can start.
-    data, unfinished = (str(place.resolve()) for place in (directory / "data", _unfinished(directory)))
-
-    def is_left(process: psutil.Process) -> bool:
-        return bool(process.name() == "postgres" and process.cwd() == data)
-
+    unfinished = _unfinished(directory).resolve()
     makers = find_processes(lambda process: f"--pgdata={unfinished}" in process.cmdline())
     stop_processes(makers, signal.SIGTERM, timeout_s=EmbeddedPostgres.STOP_TIMEOUT_S)
-    left = find_processes(is_left)
-    postmasters = find_processes(lambda process: is_left(process) and "-D" in process.cmdline())
+    left = find_processes(lambda process: is_postgres_of(process, directory))
+    postmasters = find_processes(lambda process: is_postgres_of(process, directory) and "-D" in process.cmdline())
     stop_processes(postmasters, signal.SIGINT, timeout_s=EmbeddedPostgres.STOP_TIMEOUT_S)
     # Sessions of a killed server end by themselves, unless they are busy.
     stop_processes(left, signal.SIGQUIT, timeout_s=5)
     return bool(makers or left)
+
+
+def is_postgres_of(process: psutil.Process, directory: Path) -> bool:
+    """Whether a process is of the server in a directory."""
+    # As the kernel tells where a process is, by whatever links the directory was reached: beside it no other one can start.
+    return bool(process.name() == "postgres" and process.cwd() == str((directory / "data").resolve()))
 
 
 def _unfinished(directory: Path) -> Path:

@@ -530,6 +530,19 @@ def test_status_when_it_is_started_again_after_a_kill_then_tells_no_services_of_
         starting.release()
 
 
+def test_status_when_another_home_has_the_ports_of_a_killed_run_then_it_is_not_taken_for_its_servers(
+    home: Settings,
+) -> None:
+    home.home.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        database_url = f"postgresql://postgres:secret@{address}/commitlog"
+        write_run_file(replace(home, bootstrap_servers=address, database_url=database_url), {"pid": os.getpid() + 1})
+        left = status(home)
+    assert (left.running, left.kafka_answers, left.postgres_answers) == (False, False, False)
+    assert not any("still running" in line for line in left.lines())
+
+
 def test_up_when_the_default_ports_are_taken_then_takes_free_ones(
     home: Settings, start_up: StartUp, servers_dir: Path
 ) -> None:

@@ -19,6 +19,7 @@ from commitlog.domain.model.ids import format_id
 from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import (
     EmbeddedHome,
+    has_orphans,
     mark_of,
     read_run_file,
     runner_pid,
@@ -80,7 +81,7 @@ class RuntimeStatus:
         bootstrap_servers: where the broker is, or was before a crash; None when it was stopped in an orderly way.
         database_url: likewise PostgreSQL, with its password, which is shown nowhere.
         data_path: likewise the lake.
-        kafka_answers: whether something listens at the broker's address.
+        kafka_answers: whether the broker listens at its address.
         postgres_answers: likewise at PostgreSQL's.
         page: where the web page is; None when it does not run.
         gateway: where DuckDB's clients that write connect; likewise.
@@ -233,6 +234,7 @@ def status(settings: Settings) -> RuntimeStatus:
         return RuntimeStatus(settings.home, pid)
     bootstrap_servers, database_url = str(told["bootstrap_servers"]), str(told["database_url"])
     services = told.get("services")
+    are_there = pid is not None or has_orphans(settings.home)
     return RuntimeStatus(
         settings.home,
         pid,
@@ -240,8 +242,8 @@ def status(settings: Settings) -> RuntimeStatus:
         bootstrap_servers=bootstrap_servers,
         database_url=database_url,
         data_path=str(told["data_path"]),
-        kafka_answers=is_listening(_port(bootstrap_servers)),
-        postgres_answers=is_listening(_port(database_url.rpartition("/")[0])),
+        kafka_answers=are_there and is_listening(_port(bootstrap_servers)),
+        postgres_answers=are_there and is_listening(_port(database_url.rpartition("/")[0])),
         page=running_at(settings, PAGE.name),
         gateway=running_place(settings, GATEWAY.name),
         # Those of a run that was killed are not of the one that is just starting.
