@@ -86,7 +86,8 @@ class EmbeddedPostgres(EmbeddedServer):
         password = _kept_password(password_file)
         if password is None:
             password = new_password()
-            write_private(password_file, f"{HOST}:*:*:{login}:{password}\n")
+            # At whatever address: the gateway, which the same logins come in by, may listen at another one.
+            write_private(password_file, f"*:*:*:{login}:{password}\n")
         with psycopg.connect(self.url, autocommit=True) as connection:
             there = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
             if role not in there:

@@ -780,6 +780,13 @@ def test_up_when_postgres_is_an_older_one_then_readers_come_in_by_the_password_t
         assert reader_comes_in()
 
 
+def test_reader_when_he_comes_in_by_another_address_then_his_password_is_known_there(servers_dir: Path) -> None:
+    with EmbeddedPostgres(servers_dir / "named") as server:
+        server.create_database("lake")
+        url = server.create_reader("lake", login="reader", role="readers", password_file=servers_dir / "named.pgpass")
+        assert answers(url.replace("127.0.0.1", "localhost"))
+
+
 def reader_url(home: Settings) -> str:
     url = Settings.load(environment={"HOME": os.environ["HOME"]}, home=home.home).reader_url
     assert url is not None
