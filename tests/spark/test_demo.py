@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -43,6 +44,14 @@ def test_compare_when_an_engine_counts_other_rows_then_names_it(
     found = demo._compare(stage, {7: ("head", Facts(10, 100))})
     assert [line[: len(start)] for line, start in zip(found, wrong, strict=True)] == wrong
     assert ("WRONG" in console.export_text()) == bool(wrong)
+
+
+@pytest.mark.parametrize("name", ["my lakes", "[/a]", "[bold]"])
+def test_farewell_when_the_home_has_an_odd_name_then_what_to_try_can_be_tried(console: Console, name: str) -> None:
+    settings = Settings.load(environment={}, home=Path("/srv") / name)
+    demo._say_farewell(console, settings, [], 1.0)
+    [command] = re.findall(r"export COMMITLOG_HOME=.*?(?=   )", console.export_text())
+    assert shlex.split(command) == ["export", f"COMMITLOG_HOME=/srv/{name}"]
 
 
 def test_flights_when_unpacked_then_are_those_of_the_package(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -159,7 +160,7 @@ def _start_servers(settings: Settings, console: Console) -> Settings:
     status = up(settings, detach=True, say=lambda line: None)
     assert status.bootstrap_servers is not None
     assert status.database_url is not None
-    console.print(f"  Kafka {status.bootstrap_servers}, PostgreSQL and the lake in {_relative(settings.home)}")
+    console.print(f"  Kafka {status.bootstrap_servers}, PostgreSQL and the lake in {escape(_relative(settings.home))}")
     told = Settings.load(home=settings.home, bootstrap_servers=status.bootstrap_servers)
     return settings.served_by(
         settings.home,
@@ -409,16 +410,16 @@ def _say_farewell(console: Console, settings: Settings, wrong: Sequence[str], se
     if not wrong:
         console.print(f"[bold green]Both engines count what was committed, then and now.[/] {seconds:.0f} s in all.")
     program = "commitlog" if shutil.which("commitlog") else _relative(Path(sys.executable).with_name("commitlog"))
-    console.print(f"Nothing is left running. What was committed is in {home}; try next:")
+    console.print(f"Nothing is left running. What was committed is in {escape(home)}; try next:")
     for command, what in (
-        (f"export COMMITLOG_HOME={home}", "the home of this demo, for what follows"),
+        (f"export COMMITLOG_HOME={shlex.quote(home)}", "the home of this demo, for what follows"),
         (f"{program} up --detach", "start it again"),
         (f"{program} ui", f"the web page, each commit and refusal drawn: {_page_address(settings)}"),
         (f"{program} log", "who committed what, and what was refused"),
         (f"{program} status", "where Kafka, PostgreSQL and the lake are"),
         (f"{program} down", "stop it"),
     ):
-        console.print(f"  [bold]{command:<44}[/] [dim]{what}[/]")
+        console.print(f"  [bold]{escape(f'{command:<44}')}[/] [dim]{escape(what)}[/]")
 
 
 def _page_address(settings: Settings) -> str:
