@@ -307,15 +307,20 @@ class RowFiles:
 
 
 def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
-    # Arrow's reader of JSON does not parse days.
-    texts = {name: pa.string() for name, kind in types.items() if pa.types.is_date(kind)}
+    texts = {name: pa.string() for name, kind in types.items() if _is_text_in_json(kind)}
     parsed = {name: kind for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TYPES)}
-    known = pa.schema((texts | parsed).items())
+    known = pa.schema((parsed | texts).items())
     return json.open_json(
         pa.input_stream(path),
         read_options=json.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=json.ParseOptions(explicit_schema=known if len(known) else None),
     )
+
+
+def _is_text_in_json(kind: pa.DataType) -> bool:
+    """Whether values are read as texts first: Arrow's reader of JSON parses no days, and where times are to have no zone it
+    makes other times of those that have one."""
+    return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None))
 
 
 def _has_large(values: pa.Array) -> bool:
@@ -354,13 +359,13 @@ def _whole_microseconds(times: pa.Array) -> pa.DataType | None:
 
 
 def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.Field:
-    """A column as it is given on: a date that JSON has as a text is one; what has no value and no type is a text; whole
+    """A column as it is given on: a day or time that JSON has as a text is one; what has no value and no type is a text; whole
     seconds are no reason that the next file's may have no fractions."""
     if pa.types.is_null(field.type):
         return field.with_type(pa.string() if known is None else known)
     if known is None and pa.types.is_timestamp(field.type) and field.type.unit == "s":
         return field.with_type(pa.timestamp("us", field.type.tz))
-    if is_json and known is not None and pa.types.is_date(known):
+    if is_json and known is not None and _is_text_in_json(known):
         return field.with_type(known)
     return field
 

@@ -271,6 +271,20 @@ def test_load_when_the_file_has_times_then_they_are_as_it_has_them(
     assert load("main.t", path).exit_code == 0
 
 
+@pytest.mark.parametrize(("ending", "text"), [("csv", "at\n{}\n"), ("jsonl", '{{"at": "{}"}}\n')])
+def test_load_when_times_name_a_zone_and_the_column_has_none_then_refused(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path, ending: str, text: str
+) -> None:
+    zoned = write(tmp_path / f"zoned.{ending}", text.format("2026-03-01T01:00:00+02:00"))
+    plain = write(tmp_path / f"plain.{ending}", text.format("2026-03-01T01:00:00"))
+    with pytest.raises(DataFileError, match=r"zoned.* expected no zone offset"):
+        raise load("t", plain, zoned, "--create").exception or AssertionError
+    assert load("t", plain, "--create").exit_code == 0
+    with pytest.raises(DataFileError, match=r"zoned.* expected no zone offset"):
+        raise load("t", zoned).exception or AssertionError
+    assert rows(log, "t") == [{"at": datetime(2026, 3, 1, 1)}]
+
+
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
