@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -420,6 +421,28 @@ def test_listing_when_a_store_has_keys_that_are_no_paths_then_leaves_them_out(mo
     monkeypatch.setattr(storage, "filesystem_of", lambda _: (Store(), "bucket/lake"))
     listed = storage.list_files("s3://bucket/lake")
     assert [*listed] == ["s3://bucket/lake/main/t/a.parquet", "s3://bucket/lake/e f%20.parquet"]
+
+
+def test_listing_when_files_and_folders_go_meanwhile_then_leaves_them_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "lake" / "main" / "t"
+    (table / "_temporary").mkdir(parents=True)
+    for name in ("a.parquet", "b.parquet", "_temporary/c.parquet"):
+        (table / name).touch()
+    scandir = os.scandir
+
+    @contextmanager
+    def slow(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scandir(folder) as entries:
+            found = list(entries)
+        if Path(folder) == table:
+            for gone in ("b.parquet", "_temporary"):
+                (table / gone).rename(tmp_path / gone)
+        yield iter(found)
+
+    monkeypatch.setattr(os, "scandir", slow)
+    assert [*storage.list_files(str(tmp_path / "lake"))] == [str(table / "a.parquet")]
 
 
 def test_clean_when_a_store_lists_parts_of_a_second_and_tells_none_of_one_file_then_removes_it(

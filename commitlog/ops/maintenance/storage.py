@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import normpath
@@ -104,15 +105,17 @@ def list_files(data_path: str) -> dict[str, StoredFile]:
 
 
 def _walk(folder: str) -> Iterator[tuple[str, StoredFile]]:
+    """What is gone by the time that it is looked at is left out: writers remove folders in which they have worked."""
     waiting = [folder]
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
+        with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    found = entry.stat(follow_symlinks=False)
-                    yield entry.path, StoredFile(found.st_size, found.st_mtime_ns // 1_000_000)
+                    with suppress(FileNotFoundError):
+                        found = entry.stat(follow_symlinks=False)
+                        yield entry.path, StoredFile(found.st_size, found.st_mtime_ns // 1_000_000)
 
 
 def checksum_of(place: str) -> str:
