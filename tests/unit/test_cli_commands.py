@@ -224,6 +224,14 @@ def test_command_when_a_variable_of_the_shell_is_not_set_then_nothing_is_done(ar
     assert done.stdout == ""
 
 
+def test_acl_print_when_several_logins_are_named_then_each_grant_is_a_statement_of_its_own() -> None:
+    done = CliRunner().invoke(cli, ["acl", "print", "--catalog-reader", "bi", "--catalog-projector", 'the "service"'])
+    assert done.output.splitlines() == [
+        'GRANT "commitlog_reader" TO "bi";',
+        'GRANT "commitlog_projector" TO "the ""service""";',
+    ]
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

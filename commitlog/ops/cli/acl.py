@@ -69,7 +69,7 @@ def print_command(settings: Settings, as_json: bool, **who: Sequence[str]) -> No
         for grant in grants:
             print_json({"sql": grant})
         return
-    for line in (*commands(settings.log, principals), *grants):
+    for line in (*commands(settings.log, principals), *(f"{grant};" for grant in grants)):
         click.echo(line)
 
 
