@@ -120,6 +120,8 @@ def test_explain_when_results_were_trimmed_then_by_the_seq_as_by_the_id(
 
     monkeypatch.setattr(cli.log, "outcome_at", trimmed)
     assert cli.lines("explain", "1") == cli.lines("explain", answer["proposal_id"])
+    with pytest.raises(InvalidRequestError, match="outcome 0 is what the log began with: no proposal made it"):
+        cli.run("explain", "0")
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])

@@ -183,6 +183,8 @@ def _id_or_seq(text: str) -> bytes | int:
 
 
 def _of_seq(log: CommitLog, seq: int) -> Explanation:
+    if seq == 0:
+        raise InvalidRequestError("outcome 0 is what the log began with: no proposal made it")
     try:
         found = log.outcome_at(seq)
     except ResultsTrimmedError:
