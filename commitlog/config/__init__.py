@@ -241,6 +241,8 @@ class Settings:
         nobody has chosen does not look chosen to it."""
         kept = (compiled.SWITCH,)
         child = {name: value for name, value in os.environ.items() if name in kept or not name.startswith(PREFIX)}
+        # What these settings leave out, a commitlog.toml in the working directory would say.
+        child[variable_of("config")] = os.devnull
         for name in READERS:
             value = getattr(self, name)
             if value is not None and not (name.endswith("_port") and self.is_default(name)):

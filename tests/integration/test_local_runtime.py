@@ -515,6 +515,21 @@ def test_up_when_detached_and_failing_then_says_why_once_and_nothing_of_an_earli
         assert str(home.home / "logs" / "up.log") in str(raised.value)
 
 
+def test_up_when_detached_then_it_finds_the_profiles_of_its_links(servers_dir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text('links_from = "west"\n[profile.west]\nlog = "far"')
+    home = Settings.load(environment={}, config_file=file, home=servers_dir / "home-linked")
+    finding = [
+        sys.executable,
+        "-c",
+        "from commitlog.config import Settings; raise SystemExit(Settings.load().of_profile('west').log)",
+    ]
+    said: list[str] = []
+    with pytest.raises(LocalRuntimeError, match="could not start in the background"):
+        up(home, detach=True, detached_command=finding, say=said.append)
+    assert said == ["far"]
+
+
 def test_status_when_it_is_started_again_after_a_kill_then_tells_no_services_of_the_killed_run(home: Settings) -> None:
     told = with_servers(home)
     services = [{"name": "sequencer", "pid": 1, "starts": 1}]

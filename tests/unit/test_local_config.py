@@ -120,7 +120,8 @@ def test_environment_when_given_to_a_child_then_it_loads_equal_settings(tmp_path
         environment={}, log="orders", partitions=7, kafka={"sasl.password": "s"}, genesis={"conflicts_max": 5}
     )
     child = settings.environment()
-    (tmp_path / "commitlog.toml").write_text("partitions = 3")
+    other = 'ui_port = 1\nregistry_url = "http://other"\n[genesis]\nkeyed_rows_max = 9\n[kafka]\nacks = 1'
+    (tmp_path / "commitlog.toml").write_text(other)
     assert Settings.load(environment=child) == settings
     assert pickle.loads(pickle.dumps(settings)) == settings
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from commitlog.config import Settings, without_password
+from commitlog.config import Settings, variable_of, without_password
 from commitlog.domain.model.definitions import counted
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import LocalRuntimeError
@@ -355,7 +355,12 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
     log_file = settings.home / "logs" / "up.log"
     log_file.parent.mkdir(parents=True, exist_ok=True)
     rotate(log_file)
-    left_out = _NOT_USED.values()
+    environment = settings.environment()
+    for left_out in _NOT_USED.values():
+        environment.pop(left_out, None)
+    if settings.config_file.is_file():
+        # There are the profiles of the links that it runs.
+        environment[variable_of("config")] = str(settings.config_file)
     with log_file.open("ab") as output, log_file.open("r", encoding="utf-8", errors="replace") as said:
         said.seek(0, os.SEEK_END)
         child = subprocess.Popen(
@@ -363,7 +368,7 @@ def _up_detached(settings: Settings, command: Sequence[str], say: Say) -> Runtim
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={name: value for name, value in settings.environment().items() if name not in left_out},
+            env=environment,
             start_new_session=True,
         )
         deadline = time.monotonic() + DETACHED_START_TIMEOUT_S
