@@ -253,6 +253,13 @@ class RowFiles:
                 f"{self._name(path)} has the columns {', '.join(batch.schema.names[:20])}, and "
                 f"{self._name(self._paths[0])} has {', '.join(self.schema.names[:20])}: load them one by one"
             )
+        for field in batch.schema:
+            if _is_narrower(first := self.schema.field(field.name).type, field.type) and pa.types.is_floating(first):
+                name = self._name(path)
+                raise DataFileError(
+                    f"{name} has numbers in the column {field.name} that are {field.type}, of which a {first}, as in "
+                    f"{self._name(self._paths[0])}, would lose digits: name {name} first"
+                )
         if self._is_created:
             for field in self._perhaps_rounded(path, batch):
                 self._check_digits(path, field)
@@ -359,15 +366,21 @@ def _whole_microseconds(times: pa.Array) -> pa.DataType | None:
 
 
 def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.Field:
-    """A column as it is given on: a day or time that JSON has as a text is one; what has no value and no type is a text; whole
-    seconds are no reason that the next file's may have no fractions."""
+    """A column as it is given on: a day or time that JSON has as a text is one, and numbers are as wide as the table's; what
+    has no value and no type is a text; whole seconds are no reason that the next file's may have no fractions."""
     if pa.types.is_null(field.type):
         return field.with_type(pa.string() if known is None else known)
     if known is None and pa.types.is_timestamp(field.type) and field.type.unit == "s":
         return field.with_type(pa.timestamp("us", field.type.tz))
-    if is_json and known is not None and _is_text_in_json(known):
+    if known is not None and (_is_narrower(field.type, known) or (is_json and _is_text_in_json(known))):
         return field.with_type(known)
     return field
+
+
+def _is_narrower(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether the other type has all numbers of this one, and more."""
+    kinds = (pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating)
+    return any(is_one(kind) and is_one(other) for is_one in kinds) and kind.bit_width < other.bit_width
 
 
 def _separator(path: Path) -> str:

@@ -286,6 +286,33 @@ def test_load_when_times_name_a_zone_and_the_column_has_none_then_refused(
 
 
 @pytest.mark.parametrize(
+    ("narrow", "number", "wide", "problem"),
+    [
+        (pa.float32(), 0.1, pa.float64(), r"wide\.parquet has numbers in the column n that are double.* lose digits"),
+        (pa.int32(), 2**40, pa.int64(), r"wide\.parquet .* not in range"),
+    ],
+)
+def test_load_when_the_first_file_has_narrower_numbers_then_those_of_the_next_lose_no_digit(
+    log: InMemoryCommitLog,
+    load: Load,
+    tmp_path: Path,
+    narrow: pa.DataType,
+    number: float,
+    wide: pa.DataType,
+    problem: str,
+) -> None:
+    first, second = str(tmp_path / "narrow.parquet"), str(tmp_path / "wide.parquet")
+    pq.write_table(pa.table({"n": pa.array([1], narrow)}), first)
+    pq.write_table(pa.table({"n": pa.array([number], wide)}), second)
+    with pytest.raises(DataFileError, match=problem):
+        raise load("t", first, second, "--create").exception or AssertionError
+    assert load("t", second, first, "--create").exit_code == 0
+    done = load("t", first, second)
+    assert done.exit_code == 0, done.exception
+    assert [row["n"] for row in rows(log, "t")].count(number) == 2
+
+
+@pytest.mark.parametrize(
     ("written", "expected"),
     [
         (["12345678901234567890", "7"], "uint64"),
