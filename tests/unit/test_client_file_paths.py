@@ -14,7 +14,7 @@ from commitlog.client.files.lake import is_named_by_us
 from commitlog.domain import model as m
 from commitlog.errors import DataFileError, OutcomeUnknownError
 from commitlog.ops.maintenance import storage
-from commitlog.ops.maintenance.storage import list_files, stored_file
+from commitlog.ops.maintenance.storage import footer_sizes, list_files, stored_file
 from commitlog.testing import InMemoryCommitLog
 
 NOWHERE = "gopher://lake/data"
@@ -53,6 +53,13 @@ def test_stored_file_when_its_store_is_not_reached_then_says_so(monkeypatch: pyt
     monkeypatch.setattr(storage, "filesystem_of", unreached)
     with pytest.raises(OSError, match="no region"):
         stored_file("s3://lake/a.parquet")
+
+
+def test_stored_file_when_a_url_may_mean_two_places_then_it_is_the_one_where_it_is(tmp_path: Path) -> None:
+    names = [f"d={hour}%3A00.parquet" for hour in range(10)] + [f"d={hour} a.m..parquet" for hour in range(10)]
+    paths = [f"file://{write(tmp_path / name, 1)}".replace(" ", "%20") for name in names]
+    assert [path for path in paths if stored_file(path) is None] == []
+    assert None not in footer_sizes(paths).values()
 
 
 def test_append_when_a_file_is_to_stay_elsewhere_then_says_where_to_write_it(

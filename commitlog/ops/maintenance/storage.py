@@ -194,5 +194,6 @@ def remove_empty_folders(place: str, root: str) -> None:
 
 def _opened(path: str) -> tuple[fs.FileSystem, str]:
     if is_local(path):
-        return fs.LocalFileSystem(), next(iter(places_of(path)))
+        # Of the places that a URL with %20 and the like may mean, the one where a file is.
+        return fs.LocalFileSystem(), min(places_of(path), key=lambda place: (not os.path.exists(place), place))
     return filesystem_of(path)
