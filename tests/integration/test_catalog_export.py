@@ -182,6 +182,23 @@ def test_export_when_there_are_many_tables_then_asks_for_what_they_are_once(
     assert len(asked) == of_few
 
 
+def test_export_when_another_one_writes_there_meanwhile_then_the_first_to_end_is_whole(
+    lake: Lake, tmp_path: Path
+) -> None:
+    made: list[Export] = []
+    out = tmp_path / "out"
+
+    def another(progress: ExportProgress) -> None:
+        if progress.tables == 1:
+            made.append(export_catalog(lake.database_url, out))
+
+    with pytest.raises(ConfigurationError, match=r"catalog\.sqlite is there already"):
+        export_catalog(lake.database_url, out, on_progress=another)
+    assert [each.name for each in out.iterdir()] == ["catalog.sqlite"]
+    with attached(made[0]) as frozen:
+        assert frozen.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')").fetchone() == (lake.log.head,)
+
+
 def test_export_when_the_copy_cannot_be_written_then_it_is_not_told_as_postgresqls_fault(
     lake: Lake, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from commitlog.adoption.source import SQL_TYPES, quoted, text
@@ -137,18 +138,17 @@ def export_catalog(
     import duckdb
 
     target = folder.absolute() / f"catalog.{form}"
-    if target.exists():
-        raise ConfigurationError(f"{target} is there already: choose another directory, or remove it")
+    _check_free(target)
     data = target.parent / "data"
     if copy_files and data.exists() and any(data.iterdir()):
         raise ConfigurationError(
             f"{data} holds files already, which copies could replace: choose another directory, or empty it"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    part.unlink(missing_ok=True)
     failure: str | None = None
-    try:
+    # A folder of its own: what another export into the same directory writes is not taken for this one's.
+    with TemporaryDirectory(prefix=f"{target.name}.", suffix=".part", dir=target.parent) as making:
+        part = Path(making) / target.name
         with open_duckdb("postgres_scanner", "sqlite_scanner") as conn:
             attach(conn, database_url, "", "live (TYPE postgres, READ_ONLY)")
             # DuckDB's own connections may have another search path than ours.
@@ -169,11 +169,14 @@ def export_catalog(
             # Out here: DuckDB's own message, which may have the password, is no part of what is raised.
             check_answers(database_url)
             raise OSError(f"DuckDB cannot write the copy into {target}: {failure}")
+        _check_free(target)
         part.rename(target)
-    finally:
-        for rest in ("", ".wal", "-journal"):
-            part.with_name(part.name + rest).unlink(missing_ok=True)
     return Export(target, freezing.snapshot_id, files)
+
+
+def _check_free(target: Path) -> None:
+    if target.exists():
+        raise ConfigurationError(f"{target} is there already: choose another directory, or remove it")
 
 
 class _Freezing:
