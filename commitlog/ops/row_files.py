@@ -39,6 +39,9 @@ _JSON_TYPES = (
     pa.types.is_string,
     pa.types.is_timestamp,
     pa.types.is_decimal,
+    pa.types.is_date,
+    pa.types.is_struct,
+    pa.types.is_list,
 )
 
 
@@ -126,11 +129,12 @@ class RowFiles:
         columns = self._open(first, {}).schema.names
         if table is None:
             types = {name: pa.string() for name in self._checked_texts(columns)}
-            types |= self._times(first, types)
-            types |= self._large_numbers(first, types)
         else:
             known = {fold(column.name): column for column in table.columns}
             types = {name: kind for name in columns if (kind := _text_type(known.get(fold(name)))) is not None}
+        types |= self._times(first, types)
+        if table is None:
+            types |= self._large_numbers(first, types)
         is_json = _format(first) == "JSON"
         read = self._open(first, types).schema
         self._check_texts_are_utf8(first, read, types)
@@ -154,15 +158,21 @@ class RowFiles:
     def _times(self, path: Path, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
         """The columns of times that Arrow sees otherwise than they are written, as the first rows tell: of JSON it drops their
         zone, and in CSV it takes any fraction for one of nanoseconds."""
-        form = _format(path)
-        times = [each.name for each in self._open(path, types).schema if pa.types.is_timestamp(each.type)]
-        times = [name for name in times if name not in types]
+        form, read = _format(path), self._open(path, types).schema
+        if form == "JSON":
+            found = {
+                each.name: each.type for each in read if each.name not in types and _as_texts(each.type) != each.type
+            }
+            if not found:
+                return {}
+            rows = self._open(path, {**types, **found}).read_next_batch()
+            return {name: _as_written(kind, rows.column(name)) for name, kind in found.items()}
+        times = [each.name for each in read if pa.types.is_timestamp(each.type) and each.name not in types]
         if not times or form == "Parquet":
             return {}
-        read_as = {name: pa.string() for name in times} if form == "JSON" else {}
-        rows = self._open(path, {**types, **read_as}).read_next_batch()
-        found = {name: (_zoned if form == "JSON" else _whole_microseconds)(rows.column(name)) for name in times}
-        return {name: kind for name, kind in found.items() if kind is not None}
+        rows = self._open(path, types).read_next_batch()
+        whole = {name: _whole_microseconds(rows.column(name)) for name in times}
+        return {name: kind for name, kind in whole.items() if kind is not None}
 
     def _large_numbers(self, path: Path, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
         """The columns of whole numbers beyond an int64, which Arrow rounds to floats."""
@@ -314,9 +324,8 @@ class RowFiles:
 
 
 def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
-    texts = {name: pa.string() for name, kind in types.items() if _is_text_in_json(kind)}
     parsed = {name: kind for name, kind in types.items() if any(is_one(kind) for is_one in _JSON_TYPES)}
-    known = pa.schema((parsed | texts).items())
+    known = pa.schema((name, _as_texts(kind)) for name, kind in parsed.items())
     return json.open_json(
         pa.input_stream(path),
         read_options=json.ReadOptions(block_size=BLOCK_BYTES),
@@ -324,10 +333,23 @@ def _json(path: Path, types: Mapping[str, pa.DataType]) -> Any:
     )
 
 
-def _is_text_in_json(kind: pa.DataType) -> bool:
-    """Whether values are read as texts first: Arrow's reader of JSON parses no days, and where times are to have no zone it
-    makes other times of those that have one."""
-    return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None))
+def _as_texts(kind: pa.DataType) -> pa.DataType:
+    """The type that values of JSON are read as first, with texts for days and for times that are to have no zone: Arrow's
+    reader parses no days, and of times that have a zone it makes other ones without."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_as_texts(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_texts(kind.value_type))
+    return pa.string() if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None) else kind
+
+
+def _as_written(kind: pa.DataType, values: pa.Array) -> pa.DataType:
+    """The type of values whose times are texts still, with a zone where these name one."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_as_written(each.type, values.field(at))) for at, each in enumerate(kind)])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_written(kind.value_type, values.flatten()))
+    return _zoned(values) if pa.types.is_timestamp(kind) else kind
 
 
 def _has_large(values: pa.Array) -> bool:
@@ -348,12 +370,12 @@ def _flat(value: object) -> Iterator[object]:
         yield value
 
 
-def _zoned(texts: pa.Array) -> pa.DataType | None:
-    """The type of times of which each names its zone; where only some do, they stay texts."""
+def _zoned(texts: pa.Array) -> pa.DataType:
+    """The type of times, with a zone where each names one; where only some do, they stay texts."""
     known = texts.drop_null()
     count = pc.sum(pc.match_substring_regex(known, _ZONE)).as_py()
     if not count:
-        return None
+        return pa.timestamp("us")
     return pa.timestamp("us", "UTC") if count == len(known) else pa.string()
 
 
@@ -372,7 +394,7 @@ def _wanted(field: pa.Field, known: pa.DataType | None, *, is_json: bool) -> pa.
         return field.with_type(pa.string() if known is None else known)
     if known is None and pa.types.is_timestamp(field.type) and field.type.unit == "s":
         return field.with_type(pa.timestamp("us", field.type.tz))
-    if known is not None and (_is_narrower(field.type, known) or (is_json and _is_text_in_json(known))):
+    if known is not None and (_is_narrower(field.type, known) or (is_json and _as_texts(known) != known)):
         return field.with_type(known)
     return field
 

@@ -271,6 +271,30 @@ def test_load_when_the_file_has_times_then_they_are_as_it_has_them(
     assert load("main.t", path).exit_code == 0
 
 
+def test_load_when_json_has_times_within_others_then_they_keep_their_zones(
+    log: InMemoryCommitLog, load: Load, tmp_path: Path
+) -> None:
+    lines = (
+        {"zoned": ["2026-03-01T01:00:00+02:00"], "plain": "2026-03-01T01:00:00", "some": "2026-03-01T01:00:00Z"},
+        {"zoned": ["2026-03-01T01:00:00Z", None], "plain": None, "some": "2026-03-01T01:00:00"},
+        None,
+    )
+    file = write(tmp_path / "rows.jsonl", "".join(json.dumps({"s": each}) + "\n" for each in lines))
+    assert load("t", file, "--create").exit_code == 0
+    [column] = log.table("t").definition.columns
+    assert str(column.type) == "struct(zoned list(timestamptz), plain timestamp, some varchar)"
+    before, at = datetime(2026, 2, 28, 23, tzinfo=UTC), datetime(2026, 3, 1, 1)
+    expected = [
+        {"zoned": [before], "plain": at, "some": "2026-03-01T01:00:00Z"},
+        {"zoned": [at.replace(tzinfo=UTC), None], "plain": None, "some": "2026-03-01T01:00:00"},
+        None,
+    ]
+    assert log.table("t").scan().to_arrow().column(0).to_pylist() == expected
+    done = load("t", file)
+    assert done.exit_code == 0, done.exception
+    assert log.table("t").scan().to_arrow().column(0).to_pylist() == expected * 2
+
+
 @pytest.mark.parametrize(("ending", "text"), [("csv", "at\n{}\n"), ("jsonl", '{{"at": "{}"}}\n')])
 def test_load_when_times_name_a_zone_and_the_column_has_none_then_refused(
     log: InMemoryCommitLog, load: Load, tmp_path: Path, ending: str, text: str
