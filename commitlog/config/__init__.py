@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from commitlog import compiled
 from commitlog.config.sources import (
@@ -300,7 +301,9 @@ def _settings(layers: list[Layer]) -> Settings:
 
 
 def _check_together(settings: Settings) -> None:
-    if settings.checkpoint_dir.is_relative_to(Path(settings.data_path)):
+    data_path = settings.data_path
+    folder = unquote(urlsplit(data_path).path) if data_path.startswith("file:") else data_path
+    if Path(os.path.normpath(settings.checkpoint_dir)).is_relative_to(os.path.normpath(folder)):
         raise ConfigurationError(
             f"checkpoint_dir ({settings.sources['checkpoint_dir']}) is under data_path, where every writer can write; "
             "choose a directory that only the service can write to"

@@ -216,6 +216,8 @@ def test_load_when_a_value_is_wrong_then_names_the_setting_and_its_source(name: 
         ('profile = "prod"', "profile has settings below a name"),
         ('[profile.prod]\nlogg = "rides"', "profile.prod: unknown setting logg"),
         ('checkpoint_dir = "lake/c"\ndata_path = "lake"', "under data_path"),
+        ('checkpoint_dir = "/x/../my lake/c"\ndata_path = "/my lake"', "under data_path"),
+        ('checkpoint_dir = "/my lake/c"\ndata_path = "file:///my%20lake/"', "under data_path"),
         ('data_path = "s3a://lake/data"', "write it s3://"),
         ('data_path = "S3://lake/data"', "in its plain form, such as s3://bucket/folder"),
         ('data_path = "s3://lake//data"', "without empty parts"),
