@@ -12,7 +12,8 @@ from commitlog.catalog.guard import INSTEAD, REFUSAL
 
 _BREAK = "\N{MIDDLE DOT}"
 _WORDS = {"primary key": "primary·key", "unique": "uni·que", "conflict": "con·flict", "concurrent": "con·current"}
-_ANY = re.compile("|".join(_WORDS), re.IGNORECASE)
+# In ASCII, as the client compares: an I with another dot than its own is another letter to it.
+_ANY = re.compile("|".join(_WORDS), re.IGNORECASE | re.ASCII)
 NOT_HERE = (
     "The gateway does not support this, and nothing was committed. Use `commitlog submit`, commitlog.spark or "
     "Python instead; docs/duckdb-writers.md says what works here"

@@ -689,6 +689,19 @@ def test_unretried_when_a_text_has_a_word_of_the_clients_then_it_is_broken_and_c
     assert broken.replace("·", " " if " " in word else "") == f"row {word!r} of a table"
 
 
+@pytest.mark.parametrize("word", ["UN\u0130QUE", "un\u0131que", "confl\u0131ct", "PR\u0130MARY KEY"])
+def test_commit_when_its_refusal_has_letters_that_only_look_like_such_a_word_then_told_as_it_is(word: str) -> None:
+    """Turkish writes I with a dot and i without: the client heard nothing, and took the outcome for unknown."""
+
+    async def scene(client: PlayedClient, _: PlayedPostgres, log: PlayedLog) -> None:
+        await client.heard()
+        await client.ask(BATCH)
+        told, _state = await client.ask("COMMIT")
+        assert f"there is no column {word}" in told["E"]
+
+    play(scene, Answer(refusal=f"there is no column {word}"))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
