@@ -58,6 +58,8 @@ from commitlog.log.topics import topics_of
 __all__ = ["InMemoryCommitLog"]
 
 _LOG_ID = bytes(16)
+_SKEW_MS_MAX = 2**53
+"""As much as the setting can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +338,9 @@ class InMemoryCommitLog(CommitLog):
         **settings: Any,
     ) -> None:
         clock = clock_ms or (lambda: time.time_ns() // 1_000_000)
+        if clock_ms is not None:
+            # Ids are made by this machine's clock, which may be years ahead of a test's.
+            settings = {"clock_skew_ms_max": _SKEW_MS_MAX, **settings}
         known = InstalledHandlers() if handlers is None else handlers
         # As a log's settings have it: the path means the same folder wherever the process goes.
         place = os.fspath(data_path) if "://" in os.fspath(data_path) else os.path.abspath(data_path)

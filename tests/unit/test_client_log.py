@@ -798,6 +798,14 @@ def test_in_memory_log_when_given_settings_then_decides_by_them() -> None:
     assert log.outcomes[-1].decided_at_ms == 4_000_000_000_000
 
 
+def test_in_memory_log_when_its_clock_is_years_behind_the_machines_then_commits_at_its_own_time() -> None:
+    log = InMemoryCommitLog(clock_ms=lambda: 1_000_000_000_000)
+    assert log.submit(m.Proposal(new_proposal_id(), "w", 0, (m.CreateSchema("s"),))).committed
+    assert log.outcomes[-1].decided_at_ms == 1_000_000_000_000
+    strict = InMemoryCommitLog(clock_ms=lambda: 1_000_000_000_000, clock_skew_ms_max=60_000)
+    assert strict.submit(m.Proposal(new_proposal_id(), "w", 0, (m.CreateSchema("s"),))).reason is m.Reason.INVALID
+
+
 def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None:
     coarse = InMemoryCommitLog(conflict_granularity="TABLE")
     with coarse.transaction() as tx:
