@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,11 +74,13 @@ class _Sent:
         proposal: as it was sent.
         translated: what it was made of.
         answer: what it comes to.
+        written: full paths of files that were written for it here.
     """
 
     proposal: m.Proposal
     translated: Translated
     answer: Future[SubmittedOutcome]
+    written: Sequence[str]
 
 
 class Commits:
@@ -121,16 +123,21 @@ class Commits:
         try:
             outcome = await self._decided(sent)
         except ProposalTooLargeError as error:
-            _once_kept(keeping, self._keeping.let_go)
-            return Answer(refusal=f"nothing was committed: {error}")
+            return await self._refused(sent, f"nothing was committed: {error}", keeping)
         except BaseException:
             # Whatever it was, the log may have it.
             _once_kept(keeping, self._keeping.watch)
             raise
         if outcome.committed:
             return await self._shown(sent, outcome, keeping)
+        return await self._refused(sent, _why(outcome), keeping)
+
+    async def _refused(self, sent: _Sent, why: str, keeping: asyncio.Future[Path | None]) -> Answer:
+        """A refusal, once what was written for it is gone; its own files the client removes."""
         _once_kept(keeping, self._keeping.let_go)
-        return Answer(refusal=_why(outcome))
+        if sent.written:
+            await self._in_thread(remove_files, sent.written)
+        return Answer(refusal=why)
 
     async def _shown(self, sent: _Sent, outcome: SubmittedOutcome, keeping: asyncio.Future[Path | None]) -> Answer:
         """Success, once readers see it and its files are kept."""
@@ -151,10 +158,15 @@ class Commits:
 
     def _send(self, text: str, user: str) -> _Sent | None:
         """Propose what a text says; None when it comes to nothing."""
-        proposal, translated = self._proposal(text, user)
-        return _Sent(proposal, translated, self._log.submit_async(proposal)) if proposal.changes else None
+        written: list[str] = []
+        try:
+            proposal, translated = self._proposal(text, user, written.append)
+            return _Sent(proposal, translated, self._log.submit_async(proposal), written) if proposal.changes else None
+        except BaseException:
+            remove_files(written)
+            raise
 
-    def _proposal(self, text: str, user: str) -> tuple[m.Proposal, Translated]:
+    def _proposal(self, text: str, user: str, on_file: Callable[[str], None]) -> tuple[m.Proposal, Translated]:
         """What a text proposes."""
         batch = parse(text)
         with self._bases.at(batch.base_snapshot_id, user) as base:
@@ -164,7 +176,7 @@ class Commits:
                 )
             if not base.may_propose:
                 raise NotUnderstoodError(f"{user} may not write: grant it the role {WRITER_ROLE} (`commitlog acl`)")
-            translated = translate(batch, base, self._log.changes_max, self._log.access.settings)
+            translated = translate(batch, base, self._log.changes_max, self._log.access.settings, on_file)
         proposal_id, time_ms = identified(batch.uuids_and_paths)
         proposal = m.Proposal(
             proposal_id,

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from uuid import UUID
 
 import pytest
-from gateway_commits import StoredBase, commit
+from gateway_commits import StoredBase, commit, write_file
 from test_catalog_watching import FakeCatalog
 
 from commitlog.catalog.queries import Catalog
@@ -26,13 +26,16 @@ from commitlog.errors import (
     CommitLogError,
     KeyReusedError,
     LogUnavailableError,
+    NotUnderstoodError,
     OutcomeUnknownError,
     ProposalTooLargeError,
 )
 from commitlog.gateway.base import Bases
+from commitlog.gateway.batch import parse
 from commitlog.gateway.committing import SENT_MAX, Answer, Commits
 from commitlog.gateway.keeping import Keeping, Watch
 from commitlog.gateway.showing import Showing
+from commitlog.gateway.translation import translating
 
 TIMEOUT_S = 30.0
 
@@ -193,6 +196,60 @@ def test_commit_when_it_was_not_sent_then_refused_and_nothing_is_kept(log: Playe
     played = Played(log, tmp_path)
     assert (played.commit().refusal or "").startswith("nothing was committed: ")
     assert played.kept == []
+
+
+def changing_own_rows(log: PlayedLog, folder: Path) -> Played:
+    """A commit that deletes rows which it has inserted itself: their file is written anew here."""
+    played = Played(log, folder)
+    found = commit("own_delete")
+    (row,) = parse(found.text).rows["data_file"]
+    write_file(folder / "main" / "t" / row["path"], range(10))
+    played.text = found.text
+    played.base = WritableBase(
+        found.base.snapshot_id, found.base.catalog, found.base.deletes, data_path=played.base.data_path
+    )
+    return played
+
+
+def written_here(folder: Path) -> list[Path]:
+    return list(folder.rglob("commitlog-*"))
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        PlayedLog(REFUSED),
+        PlayedLog(ProposalTooLargeError(2, 1)),
+        PlayedLog(unsent=LogUnavailableError("kafka:9092", detail="no answer")),
+    ],
+)
+def test_commit_when_refused_then_files_that_were_written_for_it_are_gone(log: PlayedLog, tmp_path: Path) -> None:
+    """The client knows nothing of them."""
+    assert changing_own_rows(log, tmp_path).commit().refusal is not None
+    assert written_here(tmp_path) == []
+
+
+def test_commit_when_it_is_not_understood_after_all_then_files_that_were_written_for_it_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = changing_own_rows(PlayedLog(), tmp_path)
+    seen: list[Path] = []
+
+    def too_many(changes: object) -> NoReturn:
+        seen.extend(written_here(tmp_path))
+        raise NotUnderstoodError("it has rows in no possible order")
+
+    monkeypatch.setattr(translating, "in_possible_order", too_many)
+    assert played.commit().refusal == "nothing was committed: it has rows in no possible order"
+    assert (len(seen), written_here(tmp_path)) == (1, [])
+
+
+def test_commit_when_committed_or_perhaps_then_files_that_were_written_for_it_stay(tmp_path: Path) -> None:
+    assert changing_own_rows(PlayedLog(COMMITTED), tmp_path / "a").commit().refusal is None
+    assert len(written_here(tmp_path / "a")) == 1
+    with pytest.raises(OutcomeUnknownError):
+        changing_own_rows(PlayedLog(*[UNKNOWN] * SENT_MAX), tmp_path / "b").commit()
+    assert len(written_here(tmp_path / "b")) == 1
 
 
 @pytest.mark.parametrize(

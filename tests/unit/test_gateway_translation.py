@@ -37,7 +37,8 @@ def translated(name: str, **differing: Any) -> Translated:
         assert old in text
         text = text.replace(old, new)
     base = differing.get("base", found.base)
-    return translate(parse(text), base, settings=m.LogSettings(**differing.get("settings", {})))
+    settings, on_file = m.LogSettings(**differing.get("settings", {})), differing.get("on_file", lambda _: None)
+    return translate(parse(text), base, settings=settings, on_file=on_file)
 
 
 def bare(value: Any) -> Any:
@@ -137,8 +138,10 @@ def test_a_delete_file_that_names_the_clients_snapshots_is_written_anew(tmp_path
     base.data_path = lake
     (row,) = parse(commit("delete_large").text).rows["delete_file"]
     numbers = f"{row['file_size_bytes']}, {row['footer_size']}, NULL"
-    found = translated("delete_large", base=base, text={f"{numbers}, NULL)": f"{numbers}, 3)"})
+    made: list[str] = []
+    found = translated("delete_large", base=base, text={f"{numbers}, NULL)": f"{numbers}, 3)"}, on_file=made.append)
     (file,) = found.changes[0].delete_files
+    assert made == [f"{lake}main/t/{file.path}"]
     assert (found.unused, found.files) == ((f"{lake}main/t/{row['path']}",), ())
     assert file.path != row["path"]
     written = pq.read_table(tmp_path / "main/t" / file.path)
@@ -396,13 +399,15 @@ def test_a_table_that_is_filled_under_another_name_has_its_files_in_its_own_fold
     given.base.data_path = f"{tmp_path}/"
     written = tmp_path / "main/u__new" / row["path"]
     write_file(written, range(10))
-    found = translated("create_table_as", base=given.base, text={"'u', 'u/', true": "'u', 'u__new/', true"})
+    made: list[str] = []
+    text = {"'u', 'u/', true": "'u', 'u__new/', true"}
+    found = translated("create_table_as", base=given.base, text=text, on_file=made.append)
     created, appended = found.changes
     (file,) = appended.files
     assert (created.table, appended.table) == ("u", "u")
     assert held(tmp_path / "main/u", file)["a"] == list(range(10))
     assert file.path_is_relative
-    assert (found.unused, found.files) == ((str(written),), ())
+    assert (found.unused, found.files, made) == ((str(written),), (), [f"{tmp_path}/main/u/{file.path}"])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,16 +35,25 @@ class Appends:
         base: the catalog at its base.
         lake: what the commit makes of it.
         defined: the changes of objects that come before.
+        on_file: is told the full path of each file that is written in the place of a client's.
 
     Attributes:
         unused: full paths of the client's files in whose place others are written.
     """
 
-    def __init__(self, batch: Batch, base: Base, lake: CommittedLake, defined: Iterable[m.Change]) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        base: Base,
+        lake: CommittedLake,
+        defined: Iterable[m.Change],
+        on_file: Callable[[str], None],
+    ) -> None:
         self._batch = batch
         self._base = base
         self._lake = lake
         self._defined = tuple(defined)
+        self._on_file = on_file
         self._own_deletes = {row["data_file_id"]: row for row in batch.rows.get("delete_file", ())}
         self.unused: list[str] = []
 
@@ -110,8 +119,9 @@ class Appends:
         self.unused += unneeded
         if is_as_written:
             path = bring(given.path, table.name, target, NewFiles(), is_moved=bool(unneeded))
+            self._on_file(path)
             return (file.replace(path=path.removeprefix(target)),)
-        return tuple(written_anew(self._base, table, folder, target, given, metadata))
+        return tuple(written_anew(self._base, table, folder, target, given, metadata, self._on_file))
 
     def _file(self, table: SourceTable, row: Row, folder: str) -> m.DataFile:
         name, catalog = f"{table.schema}.{table.name}", self._lake.catalog

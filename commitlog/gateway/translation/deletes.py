@@ -8,7 +8,7 @@ away; many as the client's delete file.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyroaring import AbstractBitMap64, BitMap64, FrozenBitMap64
 
@@ -34,15 +34,19 @@ class Deletes:
         base: the catalog at its base.
         lake: what the commit makes of it.
         settings: the limits of the log.
+        on_file: is told the full path of each delete file that is written in the place of a client's.
 
     Attributes:
         unused: full paths of the client's delete files whose rows go as positions.
     """
 
-    def __init__(self, batch: Batch, base: Base, lake: CommittedLake, settings: m.LogSettings) -> None:
+    def __init__(
+        self, batch: Batch, base: Base, lake: CommittedLake, settings: m.LogSettings, on_file: Callable[[str], None]
+    ) -> None:
         self._batch = batch
         self._base = base
         self._lake = lake
+        self._on_file = on_file
         self._of_file_max = min(POSITIONS_MAX, settings.inlined_positions_max)
         given = sum(map(len, batch.inlined_deletes.values()))
         self._left = max(0, settings.changeset_positions_max - given)
@@ -131,7 +135,10 @@ class Deletes:
         if row["partial_max"] is not None:
             self.unused += self._lake.unneeded(row)
             data_file = self._lake.place(self._base.rows("data_file", data_file_id=[row["data_file_id"]])[0])
-            return write_delete_file(row["data_file_id"], data_file, rows, self._lake.folder(table.table_id))
+            folder = self._lake.folder(table.table_id)
+            written = write_delete_file(row["data_file_id"], data_file, rows, folder)
+            self._on_file(folder + written.path)
+            return written
         return m.DeleteFile(
             row["data_file_id"],
             row["path"],

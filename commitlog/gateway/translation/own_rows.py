@@ -7,7 +7,7 @@ and without those numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,13 @@ def check_row_count(given: GivenFile, metadata: Any) -> None:
 
 
 def written_anew(
-    base: Base, table: SourceTable, folder: str, target: str, given: GivenFile, metadata: Any
+    base: Base,
+    table: SourceTable,
+    folder: str,
+    target: str,
+    given: GivenFile,
+    metadata: Any,
+    on_file: Callable[[str], None],
 ) -> Iterator[m.DataFile]:
     """The files in whose place a client's own file does not have to be; none when no row of it is left.
 
@@ -64,6 +70,7 @@ def written_anew(
         target: where the table's files are to be.
         given: the file.
         metadata: its footer.
+        on_file: is told the full path of each.
     """
     if "://" in given.path:
         raise NotUnderstoodError(
@@ -83,6 +90,7 @@ def written_anew(
             if positions:
                 name = f"{below}/{new_name()}.parquet".lstrip("/")
                 row_ids = [carried[position] for position in positions] if carried and positions is old else None
+                on_file(target + name)
                 written = writer.rewrite(given.path, target + name, table, positions, row_ids, given.file.name_mapping)
                 yield _file(given.file, name, written)
 

@@ -37,7 +37,11 @@ class Translated:
 
 
 def translate(
-    batch: Batch, base: Base, changes_max: Callable[[int], int] = int, settings: m.LogSettings = _AS_CREATED
+    batch: Batch,
+    base: Base,
+    changes_max: Callable[[int], int] = int,
+    settings: m.LogSettings = _AS_CREATED,
+    on_file: Callable[[str], None] = lambda _: None,
 ) -> Translated:
     """Turn a commit back into what it means.
 
@@ -46,6 +50,8 @@ def translate(
         base: the catalog as the client saw it.
         changes_max: how many changes a proposal may have that wants so many; by default as many.
         settings: the other limits of the log.
+        on_file: is told the full path of each file that is written for the proposal, in the place of a client's: nobody needs
+            it where that is not committed.
 
     Raises:
         NotUnderstoodError: the log has no change for it; what, and what to do instead.
@@ -57,8 +63,8 @@ def translate(
         return 1 if definition is None else definition.next_column_id
 
     defined = tuple(difference(lake.before, lake.after, next_column_id, {})) if lake.alters else ()
-    deletes = Deletes(batch, base, lake, settings)
-    appends = Appends(batch, base, lake, defined)
+    deletes = Deletes(batch, base, lake, settings, on_file)
+    appends = Appends(batch, base, lake, defined, on_file)
     changes: list[m.Change] = [*defined]
     made: list[str] = []
     by_key: list[tuple[KeyedRows, Sequence[RowBeforeAfter]]] = []
