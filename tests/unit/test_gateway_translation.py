@@ -12,13 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from gateway_commits import FOLDER, NAMES, StoredBase, commit, write_file
 
+from commitlog.client.files import new_files
+from commitlog.client.writing import delete_files
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
 from commitlog.domain.model.json_values import to_json
 from commitlog.errors import NotUnderstoodError
 from commitlog.gateway import base
 from commitlog.gateway.batch import Ending, parse
-from commitlog.gateway.translation import Translated, translate
+from commitlog.gateway.translation import Translated, own_rows, translate
 
 OWN_ROW_ID = 10**18
 OWN = ("own_delete", "own_delete_old_too", "own_update")
@@ -408,6 +410,29 @@ def test_a_table_that_is_filled_under_another_name_has_its_files_in_its_own_fold
     assert held(tmp_path / "main/u", file)["a"] == list(range(10))
     assert file.path_is_relative
     assert (found.unused, found.files, made) == ((str(written),), (), [f"{tmp_path}/main/u/{file.path}"])
+
+
+@pytest.mark.interpreted("compiled code calls functions directly: a broken one cannot be put in their place")
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("own_delete", {}, {"data_file": "t"}),
+        ("create_table_as", {"'u', 'u/', true": "'u', 'u__new/', true"}, {"data_file": "u__new"}),
+        ("delete_large", {"NULL, NULL);INSERT": "NULL, 3);INSERT"}, {}),
+    ],
+)
+def test_files_that_cannot_be_written_anew_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: dict[str, str], rows: dict[str, str]
+) -> None:
+    given = commit(name)
+    given.base.data_path = f"{tmp_path}/"
+    for kind, folder in rows.items():
+        for row in parse(given.text).rows[kind]:
+            write_file(tmp_path / "main" / folder / row["path"], range(10))
+    for module in (own_rows, new_files, delete_files):
+        monkeypatch.setattr(module, "new_name", lambda: "x" * 300)
+    with pytest.raises(NotUnderstoodError, match=rf"cannot write in {tmp_path}/main/[tu]/ \(.*xxx"):
+        translated(name, base=given.base, text=text)
 
 
 @pytest.mark.parametrize(

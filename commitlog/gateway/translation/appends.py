@@ -22,7 +22,7 @@ from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
 from commitlog.gateway.translation.own_rows import GivenFile, carries_own_rows, check_row_count, written_anew
-from commitlog.gateway.translation.reading import footer_of, positions_in
+from commitlog.gateway.translation.reading import footer_of, positions_in, written_in
 
 _READERS_MAX = 16
 
@@ -117,11 +117,12 @@ class Appends:
             self.unused += self._lake.unneeded(delete)
         unneeded = self._lake.unneeded(row)
         self.unused += unneeded
-        if is_as_written:
-            path = bring(given.path, table.name, target, NewFiles(), is_moved=bool(unneeded))
-            self._on_file(path)
-            return (file.replace(path=path.removeprefix(target)),)
-        return tuple(written_anew(self._base, table, folder, target, given, metadata, self._on_file))
+        with written_in(target):
+            if is_as_written:
+                path = bring(given.path, table.name, target, NewFiles(), is_moved=bool(unneeded))
+                self._on_file(path)
+                return (file.replace(path=path.removeprefix(target)),)
+            return tuple(written_anew(self._base, table, folder, target, given, metadata, self._on_file))
 
     def _file(self, table: SourceTable, row: Row, folder: str) -> m.DataFile:
         name, catalog = f"{table.schema}.{table.name}", self._lake.catalog

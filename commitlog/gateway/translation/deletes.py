@@ -20,7 +20,7 @@ from commitlog.errors import NotUnderstoodError
 from commitlog.gateway.batch import Batch, Row
 from commitlog.gateway.translation.base import Base
 from commitlog.gateway.translation.lake import CommittedLake
-from commitlog.gateway.translation.reading import positions_in
+from commitlog.gateway.translation.reading import positions_in, written_in
 
 POSITIONS_MAX = 1_000
 """Rows of one file that go as positions, each a row of the catalog; more of them go as a delete file."""
@@ -136,7 +136,8 @@ class Deletes:
             self.unused += self._lake.unneeded(row)
             data_file = self._lake.place(self._base.rows("data_file", data_file_id=[row["data_file_id"]])[0])
             folder = self._lake.folder(table.table_id)
-            written = write_delete_file(row["data_file_id"], data_file, rows, folder)
+            with written_in(folder):
+                written = write_delete_file(row["data_file_id"], data_file, rows, folder)
             self._on_file(folder + written.path)
             return written
         return m.DeleteFile(

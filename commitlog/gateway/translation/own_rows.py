@@ -71,6 +71,9 @@ def written_anew(
         given: the file.
         metadata: its footer.
         on_file: is told the full path of each.
+
+    Raises:
+        OSError: one cannot be written.
     """
     if "://" in given.path:
         raise NotUnderstoodError(
@@ -85,13 +88,19 @@ def written_anew(
     # A file that the user had elsewhere, under whatever names of folders, is written anew at the top.
     below = given.path.removeprefix(folder).rpartition("/")[0] if given.path.startswith(folder) else ""
     with open_duckdb() as connection:
+        from duckdb import IOException
+
         writer = FileWriter(connection)
         for positions in (new, old):
             if positions:
                 name = f"{below}/{new_name()}.parquet".lstrip("/")
                 row_ids = [carried[position] for position in positions] if carried and positions is old else None
                 on_file(target + name)
-                written = writer.rewrite(given.path, target + name, table, positions, row_ids, given.file.name_mapping)
+                mapping = given.file.name_mapping
+                try:
+                    written = writer.rewrite(given.path, target + name, table, positions, row_ids, mapping)
+                except IOException as error:
+                    raise OSError(str(error)) from None
                 yield _file(given.file, name, written)
 
 

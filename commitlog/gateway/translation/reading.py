@@ -1,4 +1,4 @@
-"""What is looked up in the files that a client wrote, and in delete files that were there."""
+"""What is looked up in the files that a client wrote, and in delete files that were there; what is said of unreachable ones."""
 
 from __future__ import annotations
 
@@ -44,11 +44,27 @@ def _opened(base: Base, path: str) -> Iterator[Any]:
 
 
 @contextmanager
+def written_in(folder: str) -> Iterator[None]:
+    """Within it files are written in a table's folder, with a slash at its end."""
+    try:
+        yield
+    except (OSError, DataFileError) as error:
+        raise NotUnderstoodError(
+            f"files that the gateway has to write anew, and cannot write in {folder} ({_first_line(error)}): it needs the "
+            "right and the room to do so"
+        ) from None
+
+
+@contextmanager
 def _told(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowInvalid, DataFileError) as error:
         raise NotUnderstoodError(
-            f"a file that the gateway cannot read, {path} ({str(error).splitlines()[0]}): the lake's folder must be reached by "
-            "its clients and by the gateway under one path"
+            f"a file that the gateway cannot read, {path} ({_first_line(error)}): the lake's folder must be reached by its "
+            "clients and by the gateway under one path"
         ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
