@@ -58,6 +58,7 @@ from commitlog.log.topics import topics_of
 __all__ = ["InMemoryCommitLog"]
 
 _LOG_ID = bytes(16)
+_POLL_S = 0.1
 _SKEW_MS_MAX = 2**53
 """As much as the setting can be."""
 
@@ -292,9 +293,9 @@ class _InMemoryAccess:
             raise OutcomeNotFoundError(at, last_seq=len(self.outcomes))
         while True:
             with self._changed:
-                while follow and at >= len(self.outcomes) and not self.is_closed:
-                    self._changed.wait()
-                if at >= len(self.outcomes):
+                if follow and at >= len(self.outcomes) and not self.is_closed:
+                    self._changed.wait(_POLL_S)
+                if at >= len(self.outcomes) and (self.is_closed or not follow):
                     return
                 outcomes = self.outcomes[at:]
             at += len(outcomes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import chain
 from numbers import Real
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
@@ -166,8 +165,8 @@ class ReadableLog:
             )
         position = None if kept is None else self._access.group_position(kept)
 
-        def begin(seq: int) -> Iterator[m.Outcome]:
-            return chain.from_iterable(self._access.subscribe(seq, follow=is_followed))
+        def begin(seq: int) -> Iterator[Sequence[m.Outcome]]:
+            return self._access.subscribe(seq, follow=is_followed)
 
         return Subscription(begin, start, is_asked, position)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from weakref import WeakSet
 
@@ -20,7 +20,7 @@ class Subscription(Iterator[Outcome]):
     signal or an error has ended the asking, the next one goes on there.
 
     Args:
-        begin: gives the outcomes after a seq.
+        begin: gives the outcomes after a seq, as many at once as are there, and none now and then while none come.
         after_seq: where a group begins that has no position, and whoever has none.
         is_asked: which outcomes are given out.
         position: the group's.
@@ -28,7 +28,7 @@ class Subscription(Iterator[Outcome]):
 
     def __init__(
         self,
-        begin: Callable[[int], Iterator[Outcome]],
+        begin: Callable[[int], Iterator[Sequence[Outcome]]],
         after_seq: int,
         is_asked: Callable[[Outcome], bool],
         position: GroupPosition | None,
@@ -61,7 +61,7 @@ class Subscription(Iterator[Outcome]):
 
     def _next_asked(self) -> Outcome | None:
         if self._outcomes is None:
-            self._outcomes = self._begin(self._after_seq)
+            self._outcomes = self._read()
         for outcome in self._outcomes:
             if self._is_closed:
                 return None
@@ -70,6 +70,13 @@ class Subscription(Iterator[Outcome]):
             self._given = self._after_seq = outcome.seq
             self._store()
         return None
+
+    def _read(self) -> Iterator[Outcome]:
+        """What comes, until it is closed, by which another thread or a signal ends the waiting."""
+        for outcomes in self._begin(self._after_seq):
+            if self._is_closed:
+                return
+            yield from outcomes
 
     def __enter__(self) -> Subscription:
         return self
@@ -82,7 +89,7 @@ class Subscription(Iterator[Outcome]):
         self.close()
 
     def close(self) -> None:
-        """Give out nothing more; the outcome that was given out last counts as not handled."""
+        """Give out nothing more, and end the waiting; the outcome that was given out last counts as not handled."""
         if not self._is_closed:
             self._is_closed = True
             if self._position is not None:
@@ -100,7 +107,7 @@ class Subscription(Iterator[Outcome]):
         self._begin, self._outcomes, self._position = _none_here, None, None
 
 
-def _none_here(after_seq: int) -> Iterator[Outcome]:
+def _none_here(after_seq: int) -> Iterator[Sequence[Outcome]]:
     """In a process made by fork: what its parent's subscription gives out."""
     raise InvalidRequestError(
         "the process that made this one goes on with the subscription: call log.subscribe here, too"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -120,6 +121,18 @@ def test_subscribe_when_closed_by_another_thread_then_what_comes_next_is_not_giv
         outcomes.close()
         comment(log, table, "three")
         assert waiting.result(60) is None
+
+
+def test_subscribe_when_closed_by_another_thread_and_nothing_comes_then_the_waiting_ends(
+    log: CommitLog, start: int
+) -> None:
+    outcomes = log.subscribe(start)
+    assert [next(outcomes).seq for _ in range(3)] == [start + 1, start + 2, start + 3]
+    waiting: Future[object] = Future()
+    threading.Thread(target=lambda: waiting.set_result(next(outcomes, None)), daemon=True).start()
+    time.sleep(0.5)
+    outcomes.close()
+    assert waiting.result(20) is None
 
 
 def test_subscribe_when_asked_for_tables_then_what_changed_them_or_was_refused_for_them(
