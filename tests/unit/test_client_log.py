@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -796,6 +797,20 @@ def test_in_memory_log_when_given_settings_then_decides_by_them() -> None:
     assert first.commit().committed
     assert second.commit().committed
     assert log.outcomes[-1].decided_at_ms == 4_000_000_000_000
+
+
+@pytest.mark.parametrize("ask", [lambda log: log.schemas(), lambda log: log.live_files(1, ["a.parquet"])])
+def test_in_memory_log_when_it_changes_in_another_thread_then_who_asks_waits(
+    ask: Callable[[InMemoryCommitLog], object],
+) -> None:
+    log = InMemoryCommitLog()
+    with ThreadPoolExecutor(1) as pool:
+        # As long as the log is held, a commit may be on its way.
+        with log.contents().at_once():
+            asked = pool.submit(ask, log)
+            with pytest.raises(TimeoutError):
+                asked.result(0.2)
+        assert asked.result(30) is not None
 
 
 def test_in_memory_log_when_its_clock_is_years_behind_the_machines_then_commits_at_its_own_time() -> None:

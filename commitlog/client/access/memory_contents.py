@@ -242,10 +242,12 @@ class MemoryContents:
 
     def live_files(self, table_id: int, paths: Sequence[str]) -> list[LiveFile]:
         """The live data files of a table that have these paths."""
-        files = self._files.values()
-        return [
-            each.live for each in files if each.table_id == table_id and each.until is None and each.live.path in paths
-        ]
+        with self._lock:
+            return [
+                each.live
+                for each in self._files.values()
+                if each.table_id == table_id and each.until is None and each.live.path in paths
+            ]
 
     def check_snapshot(self, snapshot_id: int) -> None:
         floor, head = self._state().floor_snapshot_id, self._state().head_snapshot_id
@@ -288,8 +290,8 @@ class MemoryContents:
         return dict(self._state().digest)
 
     def held_rows(self, limit: int) -> list[HeldRow]:
-        live = {table_id for table_id, table in self._state().tables.items() if table.dropped_at is None}
         with self._lock:
+            live = {table_id for table_id, table in self._state().tables.items() if table.dropped_at is None}
             return self._held.latest(limit, live)
 
     def history(self, asked: HistoryFilter) -> list[HistoryEntry]:
@@ -298,9 +300,10 @@ class MemoryContents:
 
     def schemas(self, snapshot_id: int) -> list[str]:
         state = self._state()
-        return sorted(
-            each.name for each in state.schemas.values() if state.schema_at(fold(each.name), snapshot_id) is each
-        )
+        with self._lock:
+            return sorted(
+                each.name for each in state.schemas.values() if state.schema_at(fold(each.name), snapshot_id) is each
+            )
 
     def tables(self, snapshot_id: int) -> list[tuple[str, str, int]]:
         with self._lock:
