@@ -94,6 +94,12 @@ def test_differences_when_what_was_there_is_another_then_none() -> None:
     assert differences(overwritten(file_of([1]), whole=(2,)), overwritten(file_of([7]), whole=(3,)))
 
 
+def test_differences_when_rows_name_their_columns_in_another_order_or_case_then_none() -> None:
+    first = m.UpdateRow("main", "t", {"id": 1, "part": "a"}, {"id": 1, "part": "a", "v": None}, row_time_us=1)
+    again = m.UpdateRow("main", "t", {"Part": "a", "ID": 1}, {"V": None, "Part": "a", "id": 1}, row_time_us=2)
+    assert differences(proposal(first), proposal(again)) == ()
+
+
 def test_differences_when_rows_come_under_what_names_a_change_computed_from_rows_then_it_is_another_write() -> None:
     rows = proposal(append(file_of([7])))
     assert differences(overwritten(positions=(3,)), rows) == (

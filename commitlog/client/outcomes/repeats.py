@@ -177,7 +177,7 @@ def _different(place: _Place, before: Sequence[m.Change], now: Sequence[m.Change
 
 
 def _bare(change: m.Change) -> m.Change:
-    """Without what may differ: the case of names, which are compared already, and the time of a row."""
+    """Without what may differ: the case of names, the order of a row's columns, and its time."""
     bare: dict[str, Any] = {
         name: fold(value)
         for name in ("schema", "table", "view")
@@ -185,6 +185,9 @@ def _bare(change: m.Change) -> m.Change:
     }
     if isinstance(change, m.InsertRow | m.UpdateRow | m.DeleteRow):
         bare["row_time_us"] = None
+        for name in ("key", "row"):
+            if (values := getattr(change, name, None)) is not None:
+                bare[name] = dict(sorted((fold(column), value) for column, value in values.items()))
     return change.replace(**bare)
 
 
