@@ -21,7 +21,10 @@ NOT_HERE = (
 
 FLUSH = "Use `commitlog.spark` to move rows and deletes from the catalog into files (docs/spark.md)"
 
-_INSERTED = re.compile(r"""(?:insert\s+into|update|delete\s+from|copy)\s+(?:"(?:[^"]|"")*"\.)?"?(\w+)""", re.IGNORECASE)
+_INSERTED = re.compile(
+    r"""(?:insert\s+into|update|delete\s+from|copy|create\s+local\s+temporary\s+table)\s+(?:"(?:[^"]|"")*"\.)?"?(\w+)""",
+    re.IGNORECASE,
+)
 _WRITES = re.compile(
     r"\s*(?:(?:insert|update|delete|merge|truncate|create|drop|alter|comment|grant|revoke|call|do)\b"
     r'|copy\s+(?:"[^"]*"|[^\s"(])+\s*(?:\([^)]*\)\s*)?(?<=[\s")])from\b)',
@@ -57,7 +60,8 @@ def refusal_of_statement(text: str) -> str | None:
 
 def _instead(table: str) -> str:
     """What there is instead of a statement that writes to this table."""
-    if table == "ducklake_metadata":
+    # Into a table of its own, by which it changes another one, the client puts nothing but options that are there already.
+    if table == "ducklake_metadata" or table.startswith("update_data_"):
         return INSTEAD["option"]
     if table.startswith("ducklake_snapshot"):
         return INSTEAD["expire"]

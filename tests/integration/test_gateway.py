@@ -151,6 +151,7 @@ def test_stock_client_when_it_asks_for_what_is_not_here_then_told_so_and_nothing
             "CALL ducklake_merge_adjacent_files('lake')",
             "CALL ducklake_expire_snapshots('lake', versions => [1])",
             "CALL lake.set_option('parquet_compression', 'zstd')",
+            "CALL lake.set_option('data_inlining_row_limit', 10)",
             "CREATE MACRO m() AS 1",
         ):
             with pytest.raises(duckdb.Error) as refused:

@@ -706,6 +706,7 @@ def test_commit_when_its_refusal_has_letters_that_only_look_like_such_a_word_the
     ("text", "told"),
     [
         ("COPY ducklake_metadata FROM STDIN", "CONFIGURE"),
+        ('CREATE LOCAL TEMPORARY TABLE "update_data_5d74b310-13ab"("value" VARCHAR) ON COMMIT DROP;', "CONFIGURE"),
         ('COPY "public"."ducklake_metadata" ("key", value) FROM STDIN (FORMAT BINARY)', "CONFIGURE"),
         ('delete from "public".ducklake_snapshot WHERE snapshot_id IN (1)', "EXPIRE_SNAPSHOTS"),
         ("DELETE FROM ducklake_files_scheduled_for_deletion", "commitlog clean"),
