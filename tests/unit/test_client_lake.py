@@ -108,6 +108,7 @@ def test_is_named_by_us_when_a_name_is_anothers_then_not() -> None:
     name = new_name()
     assert name != new_name()
     ours = [f"{name}.parquet", f"{name}-deletes.parquet", f"{name}/part-0.parquet", f"{name}/cl_0=v1/x.parquet"]
+    ours += [f"{name}.parquet.unfinished", "commitlog-adopted-1.parquet", "commitlog-adopted-1.parquet.unfinished"]
     assert [each for each in ours if not is_named_by_us(each)] == []
     bare = name.removeprefix("commitlog-")
     others = [

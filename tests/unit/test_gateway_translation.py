@@ -13,6 +13,7 @@ import pytest
 from gateway_commits import FOLDER, NAMES, StoredBase, commit, write_file
 
 from commitlog.client.files import new_files
+from commitlog.client.files.lake import is_named_by_us
 from commitlog.client.writing import delete_files
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
@@ -280,6 +281,16 @@ def test_table_when_a_text_gives_it_another_folder_then_its_files_are_where_they
     (table,) = base.catalog["table"]
     translated("rename_insert", base=base, text={f"'{table['path']}', true": "'/elsewhere/', false"})
     assert [path.rpartition("/")[0] for path in base.opened] == ["/lake/main/t"]
+
+
+def test_file_when_written_anew_then_known_as_ours_whatever_partition_it_is_of(tmp_path: Path) -> None:
+    found = commit("own_delete")
+    found.base.data_path = f"{tmp_path}/"
+    batch = parse(found.text.replace("'ducklake-", "'a=1/ducklake-"))
+    write_file(tmp_path / "main/t" / batch.rows["data_file"][0]["path"], range(10))
+    (file,) = translate(batch, found.base).changes[0].files
+    assert is_named_by_us(file.path)
+    assert held(tmp_path / "main/t", file)["a"] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
 def test_rows_that_were_there_are_deleted_beside_own_ones(tmp_path: Path) -> None:

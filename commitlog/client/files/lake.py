@@ -30,7 +30,9 @@ MARKER = "_commitlog.json"
 """The marker's name; Spark and other readers of folders pass over what begins with an underscore."""
 
 _UUID4 = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-_OURS = re.compile(rf"commitlog-{_UUID4}(/.+|\.parquet|-deletes\.parquet)|commitlog-adopted-[^/]+\.parquet")
+_OURS = re.compile(
+    rf"(commitlog-{_UUID4}(/.+|\.parquet|-deletes\.parquet)|commitlog-adopted-[^/]+\.parquet)(\.unfinished)?"
+)
 
 _logger = logging.getLogger("commitlog.lake")
 

@@ -122,7 +122,7 @@ class Appends:
                 path = bring(given.path, table.name, target, NewFiles(), is_moved=bool(unneeded))
                 self._on_file(path)
                 return (file.replace(path=path.removeprefix(target)),)
-            return tuple(written_anew(self._base, table, folder, target, given, metadata, self._on_file))
+            return tuple(written_anew(self._base, table, target, given, metadata, self._on_file))
 
     def _file(self, table: SourceTable, row: Row, folder: str) -> m.DataFile:
         name, catalog = f"{table.schema}.{table.name}", self._lake.catalog

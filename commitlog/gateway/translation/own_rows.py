@@ -55,7 +55,6 @@ def check_row_count(given: GivenFile, metadata: Any) -> None:
 def written_anew(
     base: Base,
     table: SourceTable,
-    folder: str,
     target: str,
     given: GivenFile,
     metadata: Any,
@@ -66,7 +65,6 @@ def written_anew(
     Args:
         base: opens it.
         table: whose it is.
-        folder: where the client's files of the table are.
         target: where the table's files are to be.
         given: the file.
         metadata: its footer.
@@ -85,15 +83,14 @@ def written_anew(
     kept = [position for position in range(given.file.record_count) if position not in given.deleted]
     new = [position for position in kept if carried is None or carried[position] >= OWN_ROW_ID]
     old = [] if carried is None else [position for position in kept if carried[position] < OWN_ROW_ID]
-    # A file that the user had elsewhere, under whatever names of folders, is written anew at the top.
-    below = given.path.removeprefix(folder).rpartition("/")[0] if given.path.startswith(folder) else ""
     with open_duckdb() as connection:
         from duckdb import IOException
 
         writer = FileWriter(connection)
         for positions in (new, old):
             if positions:
-                name = f"{below}/{new_name()}.parquet".lstrip("/")
+                # At the top, as our writers' other files, by which `commitlog clean` knows them.
+                name = f"{new_name()}.parquet"
                 row_ids = [carried[position] for position in positions] if carried and positions is old else None
                 on_file(target + name)
                 mapping = given.file.name_mapping
