@@ -1,9 +1,9 @@
 """Second links to the files of a commit, or second copies, until its client is known to be well.
 
 A client that loses its connection before it has heard that its COMMIT succeeded removes the files that it wrote, which the log
-has by then. What it says next shows that it has heard; where its connection ends without a word, it is looked for a while
-whether its files are still there, and what is gone is brought back. What a killed gateway has kept is watched by the next one:
-who lives holds a lock on the folder of its lists.
+has by then. What it says next shows that it has heard. Until then, and for a while after its connection has ended without a
+word, it is looked whether its files are still there, and what is gone is brought back. What a killed gateway has kept is
+watched by the next one: who lives holds a lock on the folder of its lists.
 
 A file of this machine has a second link, if it is on the same file system. One of an object store has a second copy, which the
 store makes, beside it: under a name of our writers', so that `commitlog clean` removes it if nobody else does.
@@ -15,6 +15,7 @@ import asyncio
 import fcntl
 import json
 import logging
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -116,7 +117,7 @@ class Keeping:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._doubled, files)
 
     def watch(self, kept: Path) -> Watch:
-        """Begin to see that the files are there, until it is cancelled or the time is over; then they are let go."""
+        """Begin to see that the files of a client that is lost are there, until the time is over; then they are let go."""
         return Watch(kept, self._watched_s, self._brought_back, self.let_go)
 
     def let_go(self, kept: Path) -> None:
@@ -256,7 +257,7 @@ class Watch:
 
     Args:
         kept: the list of them.
-        watched_s: how long.
+        watched_s: how long, once the client is lost.
         bring_back: puts them back, in a thread; False where it could not, and as long as that is so they are not let go.
         let_go: is told when it is over.
     """
@@ -269,7 +270,8 @@ class Watch:
         self._let_go = let_go
         self._is_over = False
         self._loop = asyncio.get_running_loop()
-        self._until = self._loop.time() + watched_s
+        self._watched_s = watched_s
+        self.end_later()
         self._timer = self._loop.call_later(_LOOK_S, self.look)
 
     def cancel(self) -> None:
@@ -277,6 +279,14 @@ class Watch:
         self._timer.cancel()
         self._is_over = True
         self._let_go(self._kept)
+
+    def go_on(self) -> None:
+        """The client is connected: where the network is gone, it may take both sides many minutes to find out."""
+        self._until = math.inf
+
+    def end_later(self) -> None:
+        """The client is lost."""
+        self._until = self._loop.time() + self._watched_s
 
     def look(self) -> None:
         """Look now, not later."""

@@ -261,6 +261,8 @@ class Session:
 
     def _client_lost(self) -> None:
         self._has_client = False
+        if self._watching is not None:
+            self._watching.end_later()
         if self._answer is not None:
             self._watch(self._answer)
         self._look_whether_over()
@@ -300,6 +302,8 @@ class Session:
     def _watch(self, answer: Answer) -> None:
         if answer.watch is not None:
             self._watching = answer.watch()
+            if self._has_client:
+                self._watching.go_on()
 
     def _ended(self, text: str, answer: Answer) -> bytes:
         """The answer to what ends a transaction whose commit was decided."""

@@ -682,6 +682,32 @@ def test_session_when_the_client_is_lost_before_it_heard_of_its_commit_then_its_
     play(well, Answer(watch=watch))
 
 
+def test_session_when_the_client_says_nothing_after_its_commit_then_its_files_are_watched_until_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the network is gone, it removes them when it finds out: much later perhaps."""
+    monkeypatch.setattr("commitlog.gateway.keeping._LOOK_S", LOOK_S)
+    looked: list[Path] = []
+    let_go: list[Path] = []
+
+    def look(kept: Path) -> bool:
+        looked.append(kept)
+        return True
+
+    async def scene(client: PlayedClient, _: PlayedPostgres, __: PlayedLog) -> None:
+        await client.heard()
+        await client.ask(BATCH)
+        await client.ask("COMMIT")
+        while len(looked) < 3:
+            assert let_go == []
+            await asyncio.sleep(LOOK_S)
+        client.writer.transport.abort()
+        while not let_go:
+            await asyncio.sleep(LOOK_S)
+
+    play(scene, Answer(watch=lambda: Watch(tmp_path, 0, look, let_go.append)))
+
+
 @pytest.mark.parametrize("word", ["Primary Key", "UNIQUE", "conflicting", "concurrently"])
 def test_unretried_when_a_text_has_a_word_of_the_clients_then_it_is_broken_and_can_be_read(word: str) -> None:
     broken = unretried(f"row {word!r} of a table")
