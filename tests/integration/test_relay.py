@@ -175,10 +175,15 @@ def test_values_when_they_are_no_proposals_then_kept_with_the_reason_and_the_nex
     topics = border_topics_of(bordered.log)
     stranger = registry.add("x", '{"type": "record", "name": "Order", "fields": []}')
     as_json = registry.add("y", "{}", "JSON")
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}
+    field = {"name": "price", "type": decimal}
+    unreadable = "decimal scale must be less than or equal to the precision of 2"
+    unread = registry.add("z", json.dumps({"type": "record", "name": "Proposal", "fields": [field]}))
     bad: dict[bytes | None, str] = {
         b"\0" + (999).to_bytes(4, "big") + b"body": "the registry knows no schema with the id 999",
         b"\0" + stranger.to_bytes(4, "big"): "the schema is of Order, not of commitlog.Proposal",
         b"\0" + as_json.to_bytes(4, "big"): f"the schema with the id {as_json} is JSON, not Avro's",
+        b"\0" + unread.to_bytes(4, "big"): f"the schema cannot be read: SchemaParseException {unreadable}",
         b"\xc3\x01 and more": "no record in Confluent's framing: it starts with c30120616e, not 00 and a schema's id",
         None: "no record in Confluent's framing: it starts with nothing, not 00 and a schema's id",
     }

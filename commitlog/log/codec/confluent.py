@@ -68,6 +68,8 @@ def _proposals_schema(text: str) -> tuple[Any, bool]:
             raise MalformedRecordError(f"the schema is of {name or 'no record'}, not of commitlog.Proposal")
         written = parse_schema(given)
         crc = fingerprint(to_parsing_canonical_form(given), "CRC-64-AVRO")
-    except (ValueError, KeyError, TypeError) as error:
+    except MalformedRecordError:
+        raise
+    except Exception as error:  # the parser raises whatever the schema leads it into
         raise MalformedRecordError(f"the schema cannot be read: {type(error).__name__} {error}"[:300]) from None
     return written, bytes.fromhex(crc) == HEADERS["Proposal"][2:]
