@@ -12,7 +12,8 @@ from commitlog.config import Settings
 from commitlog.errors import ConfigurationError, MalformedRecordError, RegistryUnavailableError
 
 T = TypeVar("T")
-_NOT_FOUND = 404
+_NOT_FOUND = range(40401, 40500)
+"""A registry's own codes. A 404 without one is another server's, or of another path: it says nothing of a schema."""
 _TOO_MANY = 429
 _SERVERS_OWN = 500
 
@@ -36,12 +37,20 @@ class Registry:
         Raises:
             MalformedRecordError: none, or one that is not Avro's.
             RegistryUnavailableError: the registry does not answer.
-            ConfigurationError: it refuses to.
+            ConfigurationError: it refuses to, or is none.
         """
-        try:
-            schema = self._answer(lambda: self._client.get_schema(schema_id))
-        except _UnknownError:
-            raise MalformedRecordError(f"the registry knows no schema with the id {schema_id}") from None
+
+        def ask() -> Schema | None:
+            try:
+                return self._client.get_schema(schema_id)
+            except SchemaRegistryError as error:
+                if error.error_code in _NOT_FOUND:
+                    return None
+                raise
+
+        schema = self._answer(ask)
+        if schema is None:
+            raise MalformedRecordError(f"the registry knows no schema with the id {schema_id}")
         if schema.schema_type != "AVRO":
             raise MalformedRecordError(f"the schema with the id {schema_id} is {schema.schema_type}, not Avro's")
         return schema.schema_str or ""
@@ -51,9 +60,9 @@ class Registry:
 
         Raises:
             RegistryUnavailableError: the registry does not answer.
-            ConfigurationError: it refuses to.
+            ConfigurationError: it refuses to, or is none.
         """
-        return self._answer(lambda: self._client.register_schema(f"{topic}-value", Schema(schema, "AVRO")))
+        return self._answer(lambda: int(self._client.register_schema(f"{topic}-value", Schema(schema, "AVRO"))))
 
     def close(self) -> None:
         """Let go of its connections."""
@@ -71,12 +80,9 @@ class Registry:
         except httpx2.HTTPError as error:
             raise RegistryUnavailableError(self._url, detail=str(error)) from None
         except SchemaRegistryError as error:
-            if error.http_status_code == _NOT_FOUND:
-                raise _UnknownError from None
             if error.http_status_code >= _SERVERS_OWN or error.http_status_code == _TOO_MANY:
                 raise RegistryUnavailableError(self._url, detail=str(error)) from None
             raise ConfigurationError(f"the registry of registry_url refuses: {error}") from None
-
-
-class _UnknownError(Exception):
-    """The registry has no such thing."""
+        except (ValueError, TypeError, AttributeError, KeyError):
+            # The client takes any answer for a registry's.
+            raise ConfigurationError("what answers at registry_url is no schema registry") from None

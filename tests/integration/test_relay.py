@@ -43,6 +43,7 @@ from commitlog.ops.service.listening import measures_note, running_at
 from commitlog.ops.service.supervisor import RELAY, Supervisor
 from commitlog.relay.outward import TRANSACTION_TIMEOUT_S, last_at_border
 from commitlog.relay.progress import RelayProgress, outcomes_backlog
+from commitlog.relay.registry import Registry
 from commitlog.relay.relay import run_relay
 from commitlog.relay.topics import ensure_border_topics
 
@@ -483,6 +484,43 @@ def test_registry_when_it_is_away_then_what_came_waits_for_it(bordered: Settings
         with Relay(bordered):
             told = [deserialized(bordered, each) for each in outcomes(2)]
     assert [each["seq"] for each in told] == [1, 2]
+
+
+class OtherServer(RegistryServer):
+    """A server that is no registry, or a proxy in front of one."""
+
+    def __init__(self, status: int, given: Any) -> None:
+        super().__init__()
+        self._given = status, given
+
+    def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        return self._given
+
+
+@pytest.mark.parametrize(
+    ("status", "given"),
+    [
+        pytest.param(404, {"message": "no such page"}, id="knows no such path"),
+        pytest.param(200, ["another", "service"], id="answers with something else"),
+        pytest.param(200, {}, id="answers without an id"),
+    ],
+)
+def test_registry_when_the_url_is_another_servers_then_says_so(settings: Settings, status: int, given: Any) -> None:
+    with (
+        serving(OtherServer(status, given)) as url,
+        Registry(replace(settings, registry_url=url)) as registry,
+        pytest.raises(ConfigurationError, match="registry_url"),
+    ):
+        registry.id_of("t", '"string"')
+
+
+def test_registry_when_a_proxy_does_not_find_it_then_no_schema_is_called_unknown(settings: Settings) -> None:
+    with (
+        serving(OtherServer(404, {"message": "no such page"})) as url,
+        Registry(replace(settings, registry_url=url)) as registry,
+        pytest.raises(ConfigurationError, match="registry_url"),
+    ):
+        registry.schema_of(1)
 
 
 def test_relay_when_no_registry_is_named_then_says_what_to_set(settings: Settings) -> None:
