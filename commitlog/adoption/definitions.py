@@ -6,6 +6,7 @@ which nothing is kept, a placeholder column takes it here, and is dropped.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -113,16 +114,14 @@ class LakeAt:
 
 
 class Definitions:
-    """Answers what the lake was at a snapshot; asked in rising order."""
+    """Answers what the lake was at a snapshot; asked in rising order. A table that has not changed since is the same object."""
 
     def __init__(self, lake: CatalogRows) -> None:
         self._lake = lake
-        self._events = {
-            row[end]
-            for name in ("schema", "table", "column", "view", "tag", "column_tag", "partition_info")
-            for row in lake.rows[name]
-            for end in ("begin_snapshot", "end_snapshot")
-        }
+        self._events_of = _events_by_table(lake)
+        others = (at for name in ("schema", "view") for row in lake.rows[name] for at in _ends(row))
+        self._events = set(others).union(*self._events_of.values())
+        self._known: dict[int, tuple[int, SourceTable]] = {}
         self._keys: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
         for row in lake.rows["partition_column"]:
             self._keys[row["partition_id"]].append((row["partition_key_index"], row["column_id"], row["transform"]))
@@ -145,7 +144,7 @@ class Definitions:
         schemas = {row["schema_id"]: row for row in rows["schema"] if alive(row, n)}
         comments = {row["object_id"]: row["value"] for row in rows["tag"] if alive(row, n) and row["key"] == "comment"}
         tables = {
-            row["table_id"]: self._table(row, schemas[row["schema_id"]], comments.get(row["table_id"]), n)
+            row["table_id"]: self._table_at(row, schemas[row["schema_id"]], comments.get(row["table_id"]), n)
             for row in rows["table"]
             if alive(row, n)
         }
@@ -157,6 +156,14 @@ class Definitions:
             if alive(row, n)
         }
         return LakeAt({key: row["schema_name"] for key, row in schemas.items()}, tables, views)
+
+    def _table_at(self, row: Row, schema: Row, comment: str | None, n: int) -> SourceTable:
+        table_id = row["table_id"]
+        events = bisect_right(self._events_of[table_id], n)
+        known = self._known.get(table_id)
+        if known is None or known[0] != events:
+            known = self._known[table_id] = events, self._table(row, schema, comment, n)
+        return known[1]
 
     def _table(self, row: Row, schema: Row, comment: str | None, n: int) -> SourceTable:
         table_id = row["table_id"]
@@ -183,6 +190,30 @@ class Definitions:
             comment,
             (schema["path"] or "") + (row["path"] or "") if relative else None,
         )
+
+
+def _events_by_table(lake: CatalogRows) -> dict[int, list[int]]:
+    """By table the snapshots that may have changed it, in their order."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for name, key in (
+        ("column", "table_id"),
+        ("column_tag", "table_id"),
+        ("partition_info", "table_id"),
+        ("tag", "object_id"),
+    ):
+        for row in lake.rows[name]:
+            found[row[key]] += _ends(row)
+    of_schema: dict[int, list[int]] = defaultdict(list)
+    for row in lake.rows["schema"]:
+        of_schema[row["schema_id"]] += _ends(row)
+    for row in lake.rows["table"]:
+        found[row["table_id"]] += (*_ends(row), *of_schema[row["schema_id"]])
+    return {table_id: sorted(events) for table_id, events in found.items()}
+
+
+def _ends(row: Row) -> list[int]:
+    """The snapshots between which a row of the catalog is seen."""
+    return [at for at in (row["begin_snapshot"], row["end_snapshot"]) if at is not None]
 
 
 def _sql(row: Row) -> str:
@@ -247,7 +278,7 @@ def difference(
                 partition_by=table.partition_specs(),
                 properties=properties,
             )
-        elif steps := tuple(_alterations(old, table, next_column_id)):
+        elif old is not table and (steps := tuple(_alterations(old, table, next_column_id))):
             yield m.AlterTable(table.schema, table.name, steps)
     for view in after.views.values():
         if before.views.get(view.view_id) != view:

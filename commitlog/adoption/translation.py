@@ -444,8 +444,10 @@ class Translation:
         made = self._definitions.last
         if snapshot_id < self._floor or made is None or made is self._checked:
             return
-        self._checked = made
+        checked, self._checked = self._checked, made
         for table in made.tables.values():
+            if checked is not None and checked.tables.get(table.table_id) is table:
+                continue
             definition = self._state.tables[self._tables[table.table_id].log_table_id].definition
             differing = _differing(table.columns, definition.columns)
             if differing is not None:
