@@ -7,10 +7,13 @@ in the last of them:
 - the schemas, tables and views are created, with placeholders for column ids that are used up;
 - the tables are altered to what they were, and take their files; ids of rows that are gone are given to empty files;
 - deleted rows are deleted, and the empty files.
+
+A state that is too large for one changeset is made so in parts, one after another.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -88,6 +91,7 @@ class Translation:
         self._source = partition_for(WRITER, genesis.partitions)
         self._floor = lake.floor if lake.floor >= 2 else 0
         self._steps = min(self._floor, 3)
+        self._parts: list[LakeAt] = []
         self._history = RowHistory(lake, self._files, starts_at=self._floor, deletes_apart=self._steps == 3)
         self._tables: dict[int, _Table] = {}
         self._appending: list[Piece] = []
@@ -104,6 +108,8 @@ class Translation:
         """
         if obstacles := list(find_obstacles(self._lake)):
             raise AdoptionError(obstacles)
+        if self._floor:
+            self._parts = self._parts_of(self._definitions.at(self._floor))
         before = LakeAt()
         for snapshot_id in range(1, self._lake.head + 1):
             if snapshot_id <= self._floor:
@@ -123,23 +129,49 @@ class Translation:
 
     # --- the state of the oldest snapshot -----------------------------------------------------------------------------
 
+    def _parts_of(self, state: LakeAt) -> list[LakeAt]:
+        """The objects of the start, as many at once as a changeset takes; all of them where too few snapshots were expired."""
+        settings = self._genesis.settings
+        objects_max, files_max = settings.changeset_objects_max - len(state.schemas), settings.files_max // 2
+        parts: list[set[int]] = [set()]
+        files = 0
+        for object_id in (*state.tables, *state.views):
+            more = len(self._lake.of_table("data_file", object_id))
+            if parts[-1] and (len(parts[-1]) >= objects_max or files + more > files_max):
+                parts.append(set())
+                files = 0
+            parts[-1].add(object_id)
+            files += more
+        if len(parts) * self._steps > self._floor:
+            return [state]
+        return [
+            LakeAt(
+                state.schemas,
+                {key: table for key, table in state.tables.items() if key in part},
+                {key: view for key, view in state.views.items() if key in part},
+            )
+            for part in parts
+        ]
+
     def _start(self, snapshot_id: int) -> list[m.Change]:
-        state = self._definitions.at(self._floor)
+        """What makes the start in a snapshot up to it: for each part of it its steps, one after another."""
+        number, step = divmod(snapshot_id - 1 - self._floor + len(self._parts) * self._steps, self._steps)
+        if number < 0:
+            return []
+        state = self._parts[number]
         bare = replace(state, tables={key: without_history(table) for key, table in state.tables.items()})
-        step = snapshot_id - self._floor + self._steps
+        if step == 0:
+            before = LakeAt(state.schemas) if number else LakeAt()
+            return list(difference(before, bare, self._next_column_id, _ANYWHERE))
+        changes: list[m.Change] = []
         if step == 1:
-            return list(difference(LakeAt(), bare, self._next_column_id, _ANYWHERE))
-        if step == 2:
-            changes = list(difference(bare, state, self._next_column_id, _ANYWHERE))
+            changes += difference(bare, state, self._next_column_id, _ANYWHERE)
             for table in state.tables.values():
                 changes += self._append_start(table) if self._steps == 3 else self._append(table, self._floor)
             return changes
-        if step == 3:
-            changes = []
-            for table in state.tables.values():
-                changes += self._delete(table, self._floor, also=self._gaps.get(table.table_id, ()))
-            return changes
-        return []
+        for table in state.tables.values():
+            changes += self._delete(table, self._floor, also=self._gaps.get(table.table_id, ()))
+        return changes
 
     def _append_start(self, table: SourceTable) -> Iterator[m.Change]:
         """The files of the start. Ids of rows that are gone go to gaps, so that each row keeps its id of the source.
@@ -416,7 +448,9 @@ class Translation:
             proposal_bytes=encoded,
         )
         if outcome.verdict is not m.Verdict.COMMITTED or outcome.snapshot_id != snapshot_id:
-            raise AdoptionError([f"snapshot {snapshot_id} has what a log cannot express: {outcome.detail}"])
+            raise AdoptionError(
+                [f"snapshot {snapshot_id} has what a log cannot express: {outcome.detail}{_way_on(outcome)}"]
+            )
         replay(self._state, outcome)
         self._note(proposal, outcome)
         self._check(snapshot_id)
@@ -468,6 +502,14 @@ class Translation:
             counts.rows += sum(
                 self._state.record_counts.get(each) - self._state.deleted_count(each) for each in state.live_files
             )
+
+
+def _way_on(outcome: m.Outcome) -> str:
+    """What can be done where a snapshot, which cannot be split, has more than the log's settings let a changeset have."""
+    found = re.search(r"\((\w+_max)\)", outcome.detail or "")
+    return (
+        "" if found is None else f". A log that begins with a larger {found[1]} takes it: [genesis] in commitlog.toml"
+    )
 
 
 def _differing(source: tuple[SourceColumn, ...], made: tuple[Column, ...]) -> str | None:

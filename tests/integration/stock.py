@@ -21,6 +21,8 @@ from commitlog.domain import model as m
 from commitlog.log.codec import decode_statistics
 from commitlog.ops.maintenance.adopt import open_source
 
+DEFAULTS = m.LogSettings()
+
 
 @dataclass(frozen=True)
 class StockLake:
@@ -73,10 +75,10 @@ def stock_lake(kind: str, folder: Path, database_url: str | None = None, schema:
     return StockLake(f"sqlite:{path}" if kind == "sqlite" else str(path), str(path), data_path, "main")
 
 
-def taken_over(source: str, database_url: str) -> AdoptionCounts:
+def taken_over(source: str, database_url: str, settings: m.LogSettings = DEFAULTS) -> AdoptionCounts:
     """Translate a lake and project what comes of it, without a log in between."""
     with open_source(source) as lake:
-        genesis = m.Genesis(bytes(range(16)), partitions=4, data_path=lake.data_path)
+        genesis = m.Genesis(bytes(range(16)), partitions=4, settings=settings, data_path=lake.data_path)
         for _ in Translation(lake, genesis, write=False).run():
             pass
         translation = Translation(lake, genesis, write=True)
@@ -100,9 +102,9 @@ def snapshots(connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def differences_once_taken_over(source: StockLake, database_url: str) -> list[str]:
-    """`differences`, after the lake was taken over."""
-    taken_over(source.source, database_url)
+def differences_once_taken_over(source: StockLake, database_url: str, settings: m.LogSettings = DEFAULTS) -> list[str]:
+    """`differences`, after the lake was taken over by a log of these settings."""
+    taken_over(source.source, database_url, settings)
     return differences(source, database_url)
 
 

@@ -23,7 +23,7 @@ from commitlog.catalog.projector import Projector
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis
+from commitlog.domain.model import Genesis, LogSettings
 from commitlog.errors import AdoptionError, CatalogMismatchError
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import find_genesis
@@ -130,6 +130,41 @@ def test_adopt_when_older_snapshots_were_expired_then_the_others_are_the_same(
         gone = range(head if oldest == "the last" else int(oldest))
         connection.execute(f"CALL ducklake_expire_snapshots('lake', versions => {list(gone)})")
     assert differences_once_taken_over(sqlite_lake, database_url) == []
+
+
+def expire_all_but_the_last(lake: StockLake) -> None:
+    with lake.client() as connection:
+        (head,) = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')").fetchone() or (0,)
+        connection.execute(f"CALL ducklake_expire_snapshots('lake', versions => {list(range(head))})")
+
+
+MANY_TABLES = (
+    *(f"CREATE {'VIEW v' if number == 4 else f'TABLE t{number}'} AS {rows(number, 20)}" for number in range(9)),
+    "CREATE SCHEMA s",
+    "CREATE TABLE s.t AS SELECT 7 AS seven",
+    "ALTER TABLE t1 ADD COLUMN w INTEGER DEFAULT 5",
+    "ALTER TABLE t8 DROP COLUMN v",
+    *(f"DELETE FROM t{number} WHERE id = 15" for number in (0, 3, 8)),
+    "INSERT INTO t3 VALUES (50, 'last')",
+)
+
+
+@pytest.mark.parametrize("limit", [{"changeset_objects_max": 6}, {"changeset_objects_max": 6, "files_max": 6}])
+def test_adopt_when_the_oldest_snapshot_has_more_than_a_changeset_may_then_it_is_made_in_several(
+    sqlite_lake: StockLake, database_url: str, limit: dict[str, int]
+) -> None:
+    sqlite_lake.run(*MANY_TABLES)
+    expire_all_but_the_last(sqlite_lake)
+    assert differences_once_taken_over(sqlite_lake, database_url, LogSettings(**limit)) == []
+
+
+def test_adopt_when_one_snapshot_has_more_than_a_changeset_may_then_says_what_takes_it(
+    sqlite_lake: StockLake, database_url: str
+) -> None:
+    sqlite_lake.run("BEGIN", *MANY_TABLES[:9], "COMMIT")
+    with pytest.raises(AdoptionError, match=r"A log that begins with a larger changeset_objects_max takes it"):
+        taken_over(sqlite_lake.source, database_url, LogSettings(changeset_objects_max=6))
+    assert differences_once_taken_over(sqlite_lake, database_url, LogSettings(changeset_objects_max=9)) == []
 
 
 def test_adopt_when_the_lake_is_empty_then_it_is_empty(sqlite_lake: StockLake, database_url: str) -> None:
