@@ -38,7 +38,7 @@ from commitlog.log.codec import decode_proposal, encode_proposal
 
 WRITER = "adopt"
 POSITIONS_MAX = 10_000
-"""Rows of one file that are deleted by position; more of them take a delete file."""
+"""Rows of one file that are deleted by position; more of them take a delete file, as what is more than a changeset may have."""
 
 _FILLER = m.ExpireSnapshots(0)
 _ANYWHERE = {FOREIGN_PATHS: "true"}
@@ -95,6 +95,7 @@ class Translation:
         self._history = RowHistory(lake, self._files, starts_at=self._floor, deletes_apart=self._steps == 3)
         self._tables: dict[int, _Table] = {}
         self._appending: list[Piece] = []
+        self._positions_left = genesis.settings.changeset_positions_max
         self._gaps: dict[int, list[Piece]] = {}
         self._checked: LakeAt | None = None
         self._time_ms = lake.first_time_ms
@@ -279,7 +280,8 @@ class Translation:
         for piece, places in rows.deaths.get(snapshot_id, {}).values():
             if piece.ended:
                 continue
-            if len(places) <= POSITIONS_MAX:
+            if len(places) <= min(POSITIONS_MAX, self._positions_left):
+                self._positions_left -= len(places)
                 positions.append(m.PositionDelete(piece.data_file_id, FrozenBitMap64(sorted(places))))
                 continue
             piece.filed |= places
@@ -464,6 +466,7 @@ class Translation:
         for piece, data_file_id in zip(self._appending, outcome.assigned.data_file_ids, strict=True):
             piece.data_file_id = data_file_id
         self._appending.clear()
+        self._positions_left = self._genesis.settings.changeset_positions_max
 
     def _created(self, change: m.CreateTable) -> int:
         assert self._definitions.last is not None

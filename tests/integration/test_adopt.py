@@ -158,6 +158,18 @@ def test_adopt_when_the_oldest_snapshot_has_more_than_a_changeset_may_then_it_is
     assert differences_once_taken_over(sqlite_lake, database_url, LogSettings(**limit)) == []
 
 
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_adopt_when_one_snapshot_deletes_more_than_a_changeset_may_by_position_then_by_delete_files(
+    sqlite_lake: StockLake, database_url: str, is_expired: bool
+) -> None:
+    appends = (f"INSERT INTO t {rows(first, first + 20)}" for first in range(0, 100, 20))
+    deletes = ("DELETE FROM t WHERE id % 4 = 0", "DELETE FROM t WHERE id % 4 = 1")
+    sqlite_lake.run("CREATE TABLE t (id INTEGER, v VARCHAR)", *appends, *deletes)
+    if is_expired:
+        expire_all_but_the_last(sqlite_lake)
+    assert differences_once_taken_over(sqlite_lake, database_url, LogSettings(changeset_positions_max=12)) == []
+
+
 def test_adopt_when_one_snapshot_has_more_than_a_changeset_may_then_says_what_takes_it(
     sqlite_lake: StockLake, database_url: str
 ) -> None:
