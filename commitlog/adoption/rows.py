@@ -136,16 +136,18 @@ class RowHistory:
         births = self._files.births(path) if row["partial_max"] is not None else None
         if births is None:
             self._files.check(path)
-            births = [row["begin_snapshot"]] * row["record_count"] if deaths else None
-        if births is None:
             begin = max(row["begin_snapshot"], self._starts_at)
-            self._place(rows, Piece(row["table_id"], begin, row, path), row)
-            return
+            if all(self._is_seen(begin, at) for at in deaths.values()):
+                piece = Piece(row["table_id"], begin, row, path)
+                self._place(rows, piece, row)
+                for position in sorted(deaths):
+                    rows.die(max(deaths[position], begin), piece, position)
+                return
+            births = [row["begin_snapshot"]] * row["record_count"]
         groups: dict[int, list[int]] = defaultdict(list)
         for position, born in enumerate(births):
             begin, death = max(born, self._starts_at), deaths.get(position)
-            deleted_later = begin == self._starts_at and self._deletes_apart
-            if deleted_later or death is None or death > begin:
+            if death is None or self._is_seen(begin, death):
                 groups[begin].append(position)
         whole = len(groups) == 1 and sum(map(len, groups.values())) == row["record_count"]
         for begin, positions in groups.items():
@@ -155,6 +157,10 @@ class RowHistory:
                 death = deaths.get(position)
                 if death is not None:
                     rows.die(max(death, begin), piece, place)
+
+    def _is_seen(self, begin: int, death: int) -> bool:
+        """Whether a row that begins and ends at some snapshots is seen in between, or at least comes before it goes."""
+        return death > begin or (begin == self._starts_at and self._deletes_apart)
 
     def _place(self, rows: TableRows, piece: Piece, row: Row) -> None:
         rows.pieces[piece.begin].append(piece)

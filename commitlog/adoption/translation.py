@@ -185,11 +185,12 @@ class Translation:
         end = 0
         for piece in known.rows.pieces.get(self._floor, []):
             ids = self._source_ids(piece)
-            end = max(end, max(ids, default=-1) + 1)
             if isinstance(ids, range):
                 numbered.append((ids, piece))
+                end = max(end, ids.stop)
             else:
                 carrying.append((ids, piece))
+                end = max(end, max(ids, default=-1) + 1)
         made: list[m.DataFile] = []
         start = self._next_row_id(known)
         for following, piece in sorted(numbered, key=lambda each: each[0].start):

@@ -170,6 +170,23 @@ def test_adopt_when_one_snapshot_deletes_more_than_a_changeset_may_by_position_t
     assert differences_once_taken_over(sqlite_lake, database_url, LogSettings(changeset_positions_max=12)) == []
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_adopt_when_a_file_has_many_rows_then_they_are_not_looked_at_one_by_one(
+    sqlite_lake: StockLake, is_expired: bool
+) -> None:
+    sqlite_lake.run(f"CREATE TABLE t AS {rows(0, 20)}", "DELETE FROM t WHERE id = 3", "CREATE TABLE u (id INTEGER)")
+    if is_expired:
+        expire_all_but_the_last(sqlite_lake)
+    with closing(sqlite3.connect(sqlite_lake.source)) as catalog, catalog:
+        catalog.execute("UPDATE ducklake_data_file SET record_count = 1000000000000")
+    with open_source(sqlite_lake.source) as lake:
+        translation = Translation(lake, Genesis(bytes(16), 4), write=False)
+        for _ in translation.run():
+            pass
+    assert translation.counts.rows == 999_999_999_999
+
+
 def test_adopt_when_one_snapshot_has_more_than_a_changeset_may_then_says_what_takes_it(
     sqlite_lake: StockLake, database_url: str
 ) -> None:
