@@ -185,7 +185,7 @@ class SourceFiles(FileWriter):
         self, name: str, target: str, table: SourceTable, rows: Sequence[tuple[int, int]], row_ids: Sequence[int] | None
     ) -> Written:
         """Write rows that the catalog holds, (row id, snapshot of their beginning), into a new file."""
-        if not self._write:
+        if not self._write and not _has_widest(table):
             return Written(target, len(rows))
         held = self._lake.inlined_columns(name)
         if len(held) != len(table.columns):
@@ -199,13 +199,14 @@ class SourceFiles(FileWriter):
             f"{_CARRIED} FROM {self._lake.metadata_table(name)} f "
             "JOIN chosen c ON f.row_id = c.source AND f.begin_snapshot = c.since ORDER BY c.place"
         )
-        return self._copy_values(values, rows_of, target, table, row_ids is not None)
+        exact = self._exact(values, rows_of, table)
+        return self._copy_values(exact, rows_of, target, table, row_ids) if self._write else Written(target, len(rows))
 
     def write_seen(
         self, snapshot_id: int, target: str, table: SourceTable, rows: Sequence[int], row_ids: Sequence[int] | None
     ) -> Written:
         """Write rows as they are seen at a snapshot, by their row ids, into a new file."""
-        if not self._write:
+        if not self._write and not _has_widest(table):
             return Written(target, len(rows))
         self._choose(rows, row_ids)
         values = {column: f"f.{quoted(column.name)}" for column in table.columns}
@@ -214,7 +215,8 @@ class SourceFiles(FileWriter):
             f"{_CARRIED} FROM (SELECT rowid AS source_row_id, * FROM {seen}) f "
             "JOIN chosen c ON f.source_row_id = c.source ORDER BY c.place"
         )
-        return self._copy_values(values, rows_of, target, table, row_ids is not None)
+        exact = self._exact(values, rows_of, table)
+        return self._copy_values(exact, rows_of, target, table, row_ids) if self._write else Written(target, len(rows))
 
     def write_gap(self, target: str, table: SourceTable, count: int) -> DataFile:
         """A file that stands for ``count`` rows that are gone: it holds none, and ends before anybody could see it."""
@@ -238,27 +240,50 @@ class SourceFiles(FileWriter):
         return DeleteFile(data_file_id, target, rows, written.file_size_bytes, False, written.footer_size)
 
     def _copy_values(
-        self, values: Mapping[SourceColumn, str], rows_of: str, target: str, table: SourceTable, carries: bool
+        self,
+        values: Mapping[SourceColumn, str],
+        rows_of: str,
+        target: str,
+        table: SourceTable,
+        row_ids: Sequence[int] | None,
     ) -> Written:
-        """Write values of columns. DuckDB writes whole numbers of 128 bits as doubles: as decimals, where those hold them, they
-        keep all digits."""
-        import duckdb
+        named = ", ".join(f"{value} AS {quoted(column.name)}" for column, value in values.items())
+        return self._copy_table(f"SELECT {named} {rows_of}", target, table, row_ids is not None)
 
-        def query(exactly: bool) -> str:
-            shown = (
-                f"CAST({value} AS DECIMAL(38, 0))" if exactly and column.type_name in _WIDEST else value
-                for column, value in values.items()
-            )
-            named = (f"{value} AS {quoted(column.name)}" for value, column in zip(shown, values, strict=True))
-            return f"SELECT {', '.join(named)} {rows_of}"
+    def _exact(self, values: Mapping[SourceColumn, str], rows_of: str, table: SourceTable) -> dict[SourceColumn, str]:
+        """Values as they are written. DuckDB writes whole numbers of 128 bits as doubles: as decimals, where those hold them,
+        they keep all digits. Whether they do is asked, for an error would end the transaction in which all is read.
 
-        try:
-            return self._copy_table(query(exactly=True), target, table, carries)
-        except duckdb.ConversionException:
-            return self._copy_table(query(exactly=False), target, table, carries)
+        Raises:
+            AdoptionError: neither decimals nor doubles hold them.
+        """
+        exact = dict(values)
+        for column, value in values.items():
+            if column.type_name not in _WIDEST:
+                continue
+            [(by_decimals, by_doubles)] = self._conn.execute(
+                "SELECT count(v) = count(TRY_CAST(v AS DECIMAL(38, 0))), "
+                f"count(v) = count_if(TRY_CAST(CAST(v AS DOUBLE) AS {column.sql_type}) = v) "
+                f"FROM (SELECT {value} AS v {rows_of})"
+            ).fetchall()
+            if by_decimals:
+                exact[column] = f"CAST({value} AS DECIMAL(38, 0))"
+            elif not by_doubles:
+                raise AdoptionError(
+                    [
+                        f"column {column.name} of table {table.schema}.{table.name} has {column.type_name} values of more than "
+                        "38 digits in the catalog, which no file of DuckDB's holds"
+                    ]
+                )
+        return exact
 
     def _copy_table(self, query: str, target: str, table: SourceTable, carries: bool) -> Written:
         return self._copy(query, target, table.columns, table, carries)
+
+
+def _has_widest(table: SourceTable) -> bool:
+    """Whether it has values that have to be looked at even where nothing is written."""
+    return any(column.type_name in _WIDEST for column in table.columns)
 
 
 def known_counts(nulls: int | None, values: int | None, record_count: int) -> tuple[int | None, int | None]:

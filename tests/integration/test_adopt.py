@@ -453,8 +453,24 @@ def test_adopt_when_whole_numbers_of_128_bits_are_in_no_file_then_each_digit_is_
         f"INSERT INTO t VALUES ({2**60 + 1}, {2**100 + 1}), ({-(10**37) - 1}, 0), (NULL, NULL)",
         "CREATE TABLE beyond (h HUGEINT)",
         f"INSERT INTO beyond VALUES ({2**126}), (1)",
+        "CREATE TABLE as_doubles (u UHUGEINT)",
+        f"INSERT INTO as_doubles VALUES ({2**127}), (1)",
     )
     assert differences_once_taken_over(sqlite_lake, database_url) == []
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_adopt_when_whole_numbers_of_128_bits_are_beyond_what_files_hold_then_refused_before_anything_is_written(
+    sqlite_lake: StockLake, is_expired: bool
+) -> None:
+    sqlite_lake.run("CREATE TABLE t (h HUGEINT)", f"INSERT INTO t VALUES ({10**38 + 1})", "CREATE TABLE u (id INTEGER)")
+    if is_expired:
+        expire_all_but_the_last(sqlite_lake)
+    with (
+        open_source(sqlite_lake.source) as lake,
+        pytest.raises(AdoptionError, match=r"column h of table main\.t has int128"),
+    ):
+        list(Translation(lake, Genesis(bytes(16)), write=False).run())
 
 
 @pytest.mark.parametrize(
