@@ -12,6 +12,7 @@ from typing import Any
 
 from commitlog.client import CommitLog, Transaction
 from commitlog.client.outcomes.describing import moment_of
+from commitlog.client.tables.names import TableName, folded, parse_table_name
 from commitlog.client.tables.values import row_of
 from commitlog.domain import model as m
 from commitlog.domain.deciding.row_overlay import RowOverlay
@@ -71,8 +72,8 @@ class DivergentRow:
 
     @property
     def name(self) -> str:
-        """The table's name with its schema."""
-        return f"{self.schema}.{self.table}"
+        """The table's name with its schema, as people write it."""
+        return str(TableName(self.schema, self.table))
 
 
 def divergent_rows(log: CommitLog) -> list[DivergentRow]:
@@ -97,10 +98,11 @@ def divergent_row(log: CommitLog, name: str, key: Mapping[str, m.RowValue]) -> D
     """The row of a table (``schema.table``) with this key, which is held back.
 
     Raises:
-        InvalidRequestError: there is none; the message names those that are.
+        InvalidRequestError: there is none; the message names those that are. Or the text is no table's name.
     """
+    table = folded(parse_table_name(name))
     found = divergent_rows(log)
-    named = [each for each in found if fold(each.name) == fold(name)]
+    named = [each for each in found if folded((each.schema, each.table)) == table]
     if named:
         text_of = _key_texts(log, named[0])
         wanted = text_of(key)
@@ -241,4 +243,4 @@ def _missing(state: SequencerState, definition: TableDefinition, version: RowVer
     for foreign, value in zip(definition.foreign_keys, version.references, strict=True):
         parent = state.tables[foreign.ref_table_id]
         if value is not None and rows.provider(parent, foreign.ref_column_ids, value) is None:
-            yield f"{parent.schema.name}.{parent.name}"
+            yield str(TableName(parent.schema.name, parent.name))

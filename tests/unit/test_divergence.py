@@ -198,6 +198,25 @@ def test_write_when_done_at_any_site_then_the_row_given_stands_everywhere(sites:
     assert [(users(log), told(log)) for log in sites] == [({1: "ann", 2: "ann2", 4: "bob"}, [])] * 2
 
 
+@pytest.mark.parametrize("way", [take_local, take_remote, lambda log, row: write(log, row, {**row.row, "mail": "bob"})])
+def test_a_row_when_its_tables_name_has_dots_or_quotes_then_is_settled(way: Callable[..., int]) -> None:
+    a, b = site("A", 1), site("B", 2)
+    name = '"s.1"."a ""quoted"" name"'
+    with a.transaction() as tx:
+        tx.create_schema("s.1")
+        tx.create_table(name, {"id": "int64", "mail": "varchar"}, primary_key=["id"], unique=[["mail"]])
+    Link(a, b).run(follow=False)
+    for key, log in enumerate((a, b)):
+        with log.transaction() as tx:
+            tx.insert_row(name, {"id": key, "mail": "ann"})
+    settle(a, b)
+    [row] = divergent_rows(a)
+    assert row.name == name
+    way(a, divergent_row(a, row.name, row.key))
+    settle(a, b)
+    assert divergent_rows(a) == divergent_rows(b) == []
+
+
 def test_write_when_the_row_has_the_key_of_the_one_that_it_met_then_stands_for_both(sites: Pair) -> None:
     write(sites[1], held(sites[1], 2), {"ID": 1, "mail": "both"})
     settle(*sites)
