@@ -14,6 +14,7 @@ A state that is too large for one changeset is made so in parts, one after anoth
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -94,6 +95,7 @@ class Translation:
         self._parts: list[LakeAt] = []
         self._history = RowHistory(lake, self._files, starts_at=self._floor, deletes_apart=self._steps == 3)
         self._tables: dict[int, _Table] = {}
+        self._moved: dict[int, set[int]] = defaultdict(set)
         self._appending: list[Piece] = []
         self._positions_left = genesis.settings.changeset_positions_max
         self._gaps: dict[int, list[Piece]] = {}
@@ -235,9 +237,14 @@ class Translation:
     def _changes(self, before: LakeAt, after: LakeAt, snapshot_id: int) -> list[m.Change]:
         changes = list(difference(before, after, self._next_column_id, _ANYWHERE))
         compactions: list[m.Change] = []
-        for table in after.tables.values():
-            known = self._known(table)
-            if self._is_compaction(known, table.table_id, snapshot_id):
+        if after is not before:
+            for table in after.tables.values():
+                self._known(table)
+        moved = self._moved.pop(snapshot_id, ())
+        for table in after.tables.values() if moved else ():
+            if table.table_id not in moved:
+                continue
+            if self._is_compaction(self._known(table), table.table_id, snapshot_id):
                 compactions += self._compact(table, snapshot_id)
             else:
                 changes += self._delete(table, snapshot_id)
@@ -418,7 +425,10 @@ class Translation:
     def _known(self, table: SourceTable) -> _Table:
         known = self._tables.get(table.table_id)
         if known is None:
-            known = self._tables[table.table_id] = _Table(self._history.of_table(table.table_id))
+            rows = self._history.of_table(table.table_id)
+            known = self._tables[table.table_id] = _Table(rows)
+            for snapshot_id in {*rows.pieces, *rows.deaths, *rows.ends}:
+                self._moved[snapshot_id].add(table.table_id)
         return known
 
     def _next_row_id(self, known: _Table) -> int:

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,14 @@ import pytest
 from log_running import projecting, serving
 from stock import StockLake, differences, differences_once_taken_over, stock_lake, taken_over
 
+from commitlog.adoption.definitions import SourceTable
+from commitlog.adoption.rows import Piece
 from commitlog.adoption.translation import Translation
 from commitlog.catalog.projector import Projector
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
+from commitlog.domain import model as m
 from commitlog.domain.model import Genesis, LogSettings
 from commitlog.errors import AdoptionError, CatalogMismatchError
 from commitlog.log.codec import decode_statistics
@@ -185,6 +188,25 @@ def test_adopt_when_a_file_has_many_rows_then_they_are_not_looked_at_one_by_one(
         for _ in translation.run():
             pass
     assert translation.counts.rows == 999_999_999_999
+
+
+class Counting(Translation):
+    """Counts of how many tables it looks for rows that go, in all snapshots."""
+
+    looked_at = 0
+
+    def _delete(self, table: SourceTable, snapshot_id: int, also: Iterable[Piece] = ()) -> Iterator[m.Change]:
+        self.looked_at += 1
+        return super()._delete(table, snapshot_id, also)
+
+
+def test_adopt_when_a_snapshot_changes_rows_of_one_table_then_no_other_is_looked_at(sqlite_lake: StockLake) -> None:
+    tables = [f"CREATE TABLE t{number} AS {rows(0, 20)}" for number in range(9)]
+    sqlite_lake.run("BEGIN", *tables, "COMMIT", *(f"DELETE FROM t3 WHERE id = {key}" for key in range(5)))
+    with open_source(sqlite_lake.source) as lake:
+        translation = Counting(lake, Genesis(bytes(16), 4), write=False)
+        assert [len(each.proposal.changes) for each in translation.run()] == [2 * len(tables), 1, 1, 1, 1, 1]
+    assert translation.looked_at == len(tables) + 5
 
 
 def test_adopt_when_one_snapshot_has_more_than_a_changeset_may_then_says_what_takes_it(
