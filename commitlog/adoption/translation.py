@@ -31,6 +31,7 @@ from commitlog.domain import model as m
 from commitlog.domain.deciding.decide import decide
 from commitlog.domain.model.definitions import FOREIGN_PATHS, Column
 from commitlog.domain.model.ids import partition_for
+from commitlog.domain.model.settings import PROPOSAL_BYTES_LIMIT
 from commitlog.domain.model.types import NESTED
 from commitlog.domain.state.index import new_state
 from commitlog.domain.state.replaying import replay
@@ -40,6 +41,9 @@ from commitlog.log.codec import decode_proposal, encode_proposal
 WRITER = "adopt"
 POSITIONS_MAX = 10_000
 """Rows of one file that are deleted by position; more of them take a delete file, as what is more than a changeset may have."""
+
+BOUNDS_AT_ONCE = 500_000
+"""Columns of files whose bounds one proposal tells, where there is a choice: each takes thirty bytes, or many more."""
 
 _FILLER = m.ExpireSnapshots(0)
 _ANYWHERE = {FOREIGN_PATHS: "true"}
@@ -137,14 +141,16 @@ class Translation:
         settings = self._genesis.settings
         objects_max, files_max = settings.changeset_objects_max - len(state.schemas), settings.files_max // 2
         parts: list[set[int]] = [set()]
-        files = 0
+        files = bounds = 0
         for object_id in (*state.tables, *state.views):
             more = len(self._lake.of_table("data_file", object_id))
-            if parts[-1] and (len(parts[-1]) >= objects_max or files + more > files_max):
+            told = more * len(state.tables[object_id].columns) if more else 0
+            is_full = len(parts[-1]) >= objects_max or files + more > files_max or bounds + told > BOUNDS_AT_ONCE
+            if parts[-1] and is_full:
                 parts.append(set())
-                files = 0
+                files = bounds = 0
             parts[-1].add(object_id)
-            files += more
+            files, bounds = files + more, bounds + told
         if len(parts) * self._steps > self._floor:
             return [state]
         return [
@@ -453,6 +459,14 @@ class Translation:
         )
         proposal = proposal.replace(proposal_id=id_of_content(self._time_ms, encode_proposal(proposal)))
         encoded = encode_proposal(proposal)
+        if len(encoded) > PROPOSAL_BYTES_LIMIT:
+            raise AdoptionError(
+                [
+                    f"what snapshot {snapshot_id} has takes {len(encoded):,} bytes, more than the "
+                    f"{PROPOSAL_BYTES_LIMIT:,} that a log takes at once: merge small files first "
+                    "(ducklake_merge_adjacent_files), and expire the snapshots before that"
+                ]
+            )
         outcome = decide(
             self._state,
             decode_proposal(encoded),

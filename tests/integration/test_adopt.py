@@ -18,6 +18,7 @@ import pytest
 from log_running import projecting, serving
 from stock import StockLake, differences, differences_once_taken_over, stock_lake, taken_over
 
+from commitlog.adoption import translation
 from commitlog.adoption.definitions import SourceTable
 from commitlog.adoption.rows import Piece
 from commitlog.adoption.translation import Translation
@@ -184,10 +185,10 @@ def test_adopt_when_a_file_has_many_rows_then_they_are_not_looked_at_one_by_one(
     with closing(sqlite3.connect(sqlite_lake.source)) as catalog, catalog:
         catalog.execute("UPDATE ducklake_data_file SET record_count = 1000000000000")
     with open_source(sqlite_lake.source) as lake:
-        translation = Translation(lake, Genesis(bytes(16), 4), write=False)
-        for _ in translation.run():
+        adopting = Translation(lake, Genesis(bytes(16), 4), write=False)
+        for _ in adopting.run():
             pass
-    assert translation.counts.rows == 999_999_999_999
+    assert adopting.counts.rows == 999_999_999_999
 
 
 class Counting(Translation):
@@ -204,9 +205,30 @@ def test_adopt_when_a_snapshot_changes_rows_of_one_table_then_no_other_is_looked
     tables = [f"CREATE TABLE t{number} AS {rows(0, 20)}" for number in range(9)]
     sqlite_lake.run("BEGIN", *tables, "COMMIT", *(f"DELETE FROM t3 WHERE id = {key}" for key in range(5)))
     with open_source(sqlite_lake.source) as lake:
-        translation = Counting(lake, Genesis(bytes(16), 4), write=False)
-        assert [len(each.proposal.changes) for each in translation.run()] == [2 * len(tables), 1, 1, 1, 1, 1]
-    assert translation.looked_at == len(tables) + 5
+        counting = Counting(lake, Genesis(bytes(16), 4), write=False)
+        assert [len(each.proposal.changes) for each in counting.run()] == [2 * len(tables), 1, 1, 1, 1, 1]
+    assert counting.looked_at == len(tables) + 5
+
+
+def test_adopt_when_the_files_of_the_oldest_snapshot_take_many_bytes_then_it_is_made_in_several(
+    sqlite_lake: StockLake, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation, "BOUNDS_AT_ONCE", 6)
+    sqlite_lake.run(*MANY_TABLES)
+    expire_all_but_the_last(sqlite_lake)
+    with open_source(sqlite_lake.source) as lake:
+        made = [each.proposal.changes for each in Translation(lake, Genesis(bytes(16), 4), write=False).run()]
+    assert max(sum(isinstance(change, m.Append) for change in changes) for changes in made) == 4
+    assert differences_once_taken_over(sqlite_lake, database_url) == []
+
+
+def test_adopt_when_one_snapshot_is_larger_than_a_log_takes_then_refused_before_anything_is_written(
+    sqlite_lake: StockLake,
+) -> None:
+    text = "CALL lake.set_commit_message('a', 'b', extra_info => repeat('x', 70000000))"
+    sqlite_lake.run("BEGIN", text, "CREATE TABLE t (id INTEGER)", "COMMIT")
+    with open_source(sqlite_lake.source) as lake, pytest.raises(AdoptionError, match="what snapshot 1 has"):
+        list(Translation(lake, Genesis(bytes(16), 4), write=False).run())
 
 
 def test_adopt_when_one_snapshot_has_more_than_a_changeset_may_then_says_what_takes_it(

@@ -23,11 +23,13 @@ _AT_LEAST = {
 NAME_LENGTH_LIMIT = 300
 """What `name_length_max` may be at most: two names may stand in an entry of an index, which has 2,704 bytes in PostgreSQL, and
 a character has up to four."""
+PROPOSAL_BYTES_LIMIT = 64 * 1024 * 1024
+"""What `proposal_bytes_max` may be at most: an outcome holds a proposal, and a broker takes no request beyond 100 MiB."""
 _NAME_LENGTH_DEFAULT = LogSettings().name_length_max
 _AT_MOST = {
     "name_length_max": NAME_LENGTH_LIMIT,
     "window_snapshots": 10_000_000,
-    "proposal_bytes_max": 64 * 1024 * 1024,
+    "proposal_bytes_max": PROPOSAL_BYTES_LIMIT,
     "inlined_row_bytes_max": POSTGRESQL_ROW_BYTES_MAX,
 }
 _BOUND_MAX = 2**53
