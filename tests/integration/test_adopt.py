@@ -407,6 +407,18 @@ def test_adopt_when_the_database_holds_another_logs_catalog_then_nothing_is_made
     assert find_genesis(second) is None
 
 
+def test_adopt_when_the_log_is_to_take_less_at_once_than_a_snapshot_then_it_takes_that(
+    sqlite_lake: StockLake, settings: Settings
+) -> None:
+    sqlite_lake.run("CREATE TABLE t (" + ", ".join(f"column_{number} INTEGER" for number in range(200)) + ")")
+    settings = replace(in_place(settings, sqlite_lake), genesis={"proposal_bytes_max": 1024, "files_max": 7})
+    adopt(settings, sqlite_lake.source, dry_run=False)
+    genesis = find_genesis(settings)
+    assert genesis is not None
+    assert genesis.settings.proposal_bytes_max > 1024
+    assert genesis.settings.files_max == 7
+
+
 def test_adopt_when_somebody_commits_to_the_lake_meanwhile_then_says_so_and_the_next_run_takes_that_too(
     other_database_url: str, settings: Settings, tmp_path: Path
 ) -> None:

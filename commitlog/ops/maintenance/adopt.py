@@ -281,10 +281,11 @@ def _decided(
     settings: Settings, waiting: _Waiting, committed: Sequence[bytes | None], *, first_time_ms: int
 ) -> Iterator[int]:
     """Have the log decide what is waiting; yields the snapshots that it holds, one after another."""
-    from commitlog.log.genesis import init_log
+    from commitlog.log.genesis import first_settings, init_log
     from commitlog.log.publisher import Publisher
 
-    settings = replace(settings, proposal_bytes_max=max(settings.proposal_bytes_max, waiting.largest))
+    bytes_max = max(first_settings(settings).proposal_bytes_max, waiting.largest)
+    settings = replace(settings, genesis={**settings.genesis, "proposal_bytes_max": bytes_max})
     init_log(settings, now_ms=first_time_ms)
     proposals = iter(waiting)
     for proposal_id in committed:
