@@ -523,6 +523,11 @@ def test_settle_command_when_it_cannot_be_meant_so_then_says_what_to_do(
         command("settle", "main.users", *arguments)
 
 
+@pytest.mark.parametrize("option", ["--join", "--once"])
+def test_replicate_when_called_as_a_service_with_what_ends_then_refused_not_ignored(command: Any, option: str) -> None:
+    assert "neither --join nor --once" in command("--from", "paris", "--service", option)
+
+
 def test_replicate_when_called_without_its_options_then_asks_for_them_and_names_what_is_below(command: Any) -> None:
     assert "--from" in command()
     assert "divergent" in command("--help")

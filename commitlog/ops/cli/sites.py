@@ -83,6 +83,8 @@ def replicate_command(
     link that is started again continues where it stopped; an older one that still runs ends. `serve` runs the links
     of the setting `links_from` by itself.
     """
+    if service and (join or once):
+        raise click.UsageError("--service runs the link alone, until it is stopped: it takes neither --join nor --once")
     to_settings = Settings.load(config_file=config_file, profile=target)
     from_settings = (
         to_settings.of_profile(source) if target is None else Settings.load(config_file=config_file, profile=source)
