@@ -2,7 +2,7 @@
 
 On the way of a history:
     source          the lake's catalog, as plain rows
-    definitions     its schemas, tables and views at each snapshot, and the changes between
+    definitions     its schemas, tables and views at each snapshot, and the changes between; ``parts`` cuts what is too large
     rows            which files and rows began and ended when; ``rowids`` gives each row its id in the log
     files           its Parquet files; ``file_records`` what its catalog says of them
     translation     all of it as proposals, decided in memory

@@ -23,6 +23,7 @@ from pyroaring import FrozenBitMap64
 from commitlog.adoption.definitions import Definitions, LakeAt, SourceColumn, SourceTable, difference, without_history
 from commitlog.adoption.file_records import name_mapping, partition_values, statistics
 from commitlog.adoption.files import SourceFiles, Written
+from commitlog.adoption.parts import parts_of
 from commitlog.adoption.rowids import RowIds
 from commitlog.adoption.rows import Piece, RowHistory, TableRows
 from commitlog.adoption.source import SourceLake, find_obstacles
@@ -41,9 +42,6 @@ from commitlog.log.codec import decode_proposal, encode_proposal
 WRITER = "adopt"
 POSITIONS_MAX = 10_000
 """Rows of one file that are deleted by position; more of them take a delete file, as what is more than a changeset may have."""
-
-BOUNDS_AT_ONCE = 500_000
-"""Columns of files whose bounds one proposal tells, where there is a choice: each takes thirty bytes, or many more."""
 
 _FILLER = m.ExpireSnapshots(0)
 _ANYWHERE = {FOREIGN_PATHS: "true"}
@@ -116,7 +114,10 @@ class Translation:
         if obstacles := list(find_obstacles(self._lake)):
             raise AdoptionError(obstacles)
         if self._floor:
-            self._parts = self._parts_of(self._definitions.at(self._floor))
+            parts = parts_of(self._lake, self._definitions.at(self._floor), self._genesis.settings)
+            # Too few snapshots may have been expired for more than one.
+            is_enough = len(parts) * self._steps <= self._floor
+            self._parts = parts if is_enough else [self._definitions.at(self._floor)]
         before = LakeAt()
         for snapshot_id in range(1, self._lake.head + 1):
             if snapshot_id <= self._floor:
@@ -135,32 +136,6 @@ class Translation:
         self._count(before)
 
     # --- the state of the oldest snapshot -----------------------------------------------------------------------------
-
-    def _parts_of(self, state: LakeAt) -> list[LakeAt]:
-        """The objects of the start, as many at once as a changeset takes; all of them where too few snapshots were expired."""
-        settings = self._genesis.settings
-        objects_max, files_max = settings.changeset_objects_max - len(state.schemas), settings.files_max // 2
-        parts: list[set[int]] = [set()]
-        files = bounds = 0
-        for object_id in (*state.tables, *state.views):
-            more = len(self._lake.of_table("data_file", object_id))
-            told = more * len(state.tables[object_id].columns) if more else 0
-            is_full = len(parts[-1]) >= objects_max or files + more > files_max or bounds + told > BOUNDS_AT_ONCE
-            if parts[-1] and is_full:
-                parts.append(set())
-                files = bounds = 0
-            parts[-1].add(object_id)
-            files, bounds = files + more, bounds + told
-        if len(parts) * self._steps > self._floor:
-            return [state]
-        return [
-            LakeAt(
-                state.schemas,
-                {key: table for key, table in state.tables.items() if key in part},
-                {key: view for key, view in state.views.items() if key in part},
-            )
-            for part in parts
-        ]
 
     def _start(self, snapshot_id: int) -> list[m.Change]:
         """What makes the start in a snapshot up to it: for each part of it its steps, one after another."""
