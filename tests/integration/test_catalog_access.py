@@ -96,7 +96,7 @@ def test_acl_apply_when_a_login_is_made_a_reader_then_it_reads_and_writes_nothin
     settings = Settings.load(environment={}, database_url=lake.database_url, home=lake.folder)
     run = CliRunner(env=settings.environment())
     told = run.invoke(cli, ["acl", "print", "--catalog-reader", name], catch_exceptions=False).output
-    assert told == f'GRANT "commitlog_reader" TO "{name}"\n'
+    assert told == f'GRANT "commitlog_reader" TO "{name}";\n'
     done = run.invoke(cli, ["acl", "apply", "--catalog-reader", name, "--json"], catch_exceptions=False)
     assert '"grants": 1' in done.output
     with open_lake(reader) as client:

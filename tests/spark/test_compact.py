@@ -34,13 +34,15 @@ def points(spark: SparkSession, log: CommitLog) -> None:
     append(grid.orderBy("w").repartition(8), POINTS, log=log)
 
 
-def row_ids(settings: Settings) -> dict[tuple[object, ...], int]:
+def row_ids(log: CommitLog, settings: Settings) -> dict[tuple[object, ...], int]:
+    log.wait_for_snapshot()
     with open_lake(settings.database_url) as connection:
         rows = connection.execute(f'SELECT "at", rowid FROM {POINTS}').fetchall()
     return {row[:-1]: row[-1] for row in rows}
 
 
-def live_files(settings: Settings) -> list[Path]:
+def live_files(log: CommitLog, settings: Settings) -> list[Path]:
+    log.wait_for_snapshot()
     with open_lake(settings.database_url) as connection:
         rows = connection.execute("SELECT data_file FROM ducklake_list_files('lake', 'points')")
         return [Path(path) for (path,) in rows.fetchall()]
@@ -50,15 +52,15 @@ def live_files(settings: Settings) -> list[Path]:
 def test_compact_when_rows_are_deleted_then_those_left_keep_their_ids_and_can_be_compacted_again(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
-    before = row_ids(settings)
+    before = row_ids(log, settings)
     delete(spark, POINTS, "x < 3", log=log)
     assert len(compact(spark, POINTS, sort_by=["x", "y"], log=log)) == 1
-    [path] = live_files(settings)
+    [path] = live_files(log, settings)
     xs = pq.read_table(path).column("x").to_pylist()
     assert xs == sorted(xs)
     delete(spark, POINTS, "x = 3", log=log)
     compact(spark, POINTS, log=log)
-    after = row_ids(settings)
+    after = row_ids(log, settings)
     assert len(after) == SIDE * (SIDE - 4)
     assert after == {key: before[key] for key in after}
     assert read(spark, POINTS, log=log).count() == SIDE * (SIDE - 4)
@@ -69,9 +71,9 @@ def test_compact_when_along_a_curve_then_each_file_has_a_part_of_every_column(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
     before = read(spark, POINTS, log=log).fillna(-1.0).orderBy("at").toArrow()
-    size = sum(path.stat().st_size for path in live_files(settings))
+    size = sum(path.stat().st_size for path in live_files(log, settings))
     compact(spark, POINTS, z_order_by=["x", "y"], target_bytes=size // 4, log=log)
-    files = [pq.read_table(path).to_pydict() for path in live_files(settings)]
+    files = [pq.read_table(path).to_pydict() for path in live_files(log, settings)]
     assert len(files) > 2
     # Sorted by one column, the files would share all of the other's values.
     for column in ("x", "y"):

@@ -27,7 +27,7 @@ def test_changes_when_rows_are_in_more_places_than_a_proposal_names_then_are_bro
     for start in (0, 100):
         append(rows(spark, *range(start, start + 40)).repartition(30, "id"), TABLE, log=log)
     everything = [*range(40), *range(100, 140)]
-    before, row_ids, file_count = log.head_snapshot_id(), _row_ids(settings), len(files_now(log))
+    before, row_ids, file_count = log.head_snapshot_id(), _row_ids(log, settings), len(files_now(log))
     assert 6 < file_count <= 10, "as many files as a proposal holds, of each append"
     with transaction(log) as tx, pytest.raises(InvalidRequestError, match="change them by a call of its own"):
         tx.delete(spark, TABLE, "id % 3 = 0")
@@ -39,7 +39,7 @@ def test_changes_when_rows_are_in_more_places_than_a_proposal_names_then_are_bro
     assert ids(spark, log, snapshot) == duck_ids(settings, snapshot) == left
     assert ids(spark, log, snapshot - 1) == everything
     assert len(searches) == 1, "rows that are brought together are not looked for again"
-    assert _row_ids(settings) == {each: row_ids[each] for each in left}
+    assert _row_ids(log, settings) == {each: row_ids[each] for each in left}
     gone = log.table(TABLE).changes(before).to_arrow().to_pylist()
     assert {(each["change_type"], each["id"]) for each in gone} == {
         ("delete", each) for each in everything if each % 3 == 0
@@ -47,7 +47,7 @@ def test_changes_when_rows_are_in_more_places_than_a_proposal_names_then_are_bro
 
     middle = log.head_snapshot_id()
     committed(update(spark, TABLE, {"name": "'new'"}, "rand(3) < 0.5 AND id % 2 = 1", log=log))
-    assert _row_ids(settings) == {each: row_ids[each] for each in left}
+    assert _row_ids(log, settings) == {each: row_ids[each] for each in left}
     changed = log.table(TABLE).changes(middle).to_arrow().to_pylist()
     assert {each["change_type"] for each in changed} == {"update_preimage", "update_postimage"}
     merge(rows(spark, *range(2, 140)), TABLE, "id", matched="delete", not_matched="ignore", log=log)
@@ -75,11 +75,11 @@ def test_changed_rows_when_they_are_updated_or_merged_then_keep_their_ids(
     spark: SparkSession, log: CommitLog, settings: Settings
 ) -> None:
     append(rows(spark, *range(10)), TABLE, log=log)
-    row_ids, before = _row_ids(settings), log.head_snapshot_id()
+    row_ids, before = _row_ids(log, settings), log.head_snapshot_id()
     update(spark, TABLE, {"name": "'new'"}, "id < 2", log=log)
     merge(rows(spark, 1, 5, 20), TABLE, "id", log=log)
     update(spark, TABLE, {"age": 7}, "id IN (1, 20)", log=log)
-    found = _row_ids(settings)
+    found = _row_ids(log, settings)
     new = found.pop(20)
     assert found == row_ids
     assert new not in row_ids.values()
@@ -92,6 +92,7 @@ def test_changed_rows_when_they_are_updated_or_merged_then_keep_their_ids(
     assert len(ours) == 2 * 2 + 2 * 2 + 1 + 2 * 2
 
 
-def _row_ids(settings: Settings) -> dict[int, Any]:
+def _row_ids(log: CommitLog, settings: Settings) -> dict[int, Any]:
+    log.wait_for_snapshot()
     with open_lake(settings.database_url) as connection:
         return dict(connection.execute(f"SELECT id, rowid FROM {TABLE}").fetchall())
