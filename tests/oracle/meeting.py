@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from commitlog.domain import model as m
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.model.row_images import complete_row
+from commitlog.domain.model.types import fold
 from commitlog.domain.state.row_keys import canonical_text, given_key, key_of
 from commitlog.errors import InvalidChangeError
 
@@ -82,12 +83,15 @@ class RowJudge:
         now = self.judge_.head.entries.get(table.id)
         if now is None or now.definition is None or not now.definition.primary_key:
             return
-        definition = definition or now.definition
+        is_of_keys, definition = definition is None, definition or now.definition.of_keys()
         rows, keys = self.rows(table), []
         if not isinstance(change, m.InsertRow):
             keys.append(given_key(definition, change.key))
         if not isinstance(change, m.DeleteRow):
-            image = complete_row(definition, change.row)
+            given = {
+                name: value for name, value in change.row.items() if not is_of_keys or fold(name) in definition.by_name
+            }
+            image = complete_row(definition, given)
             keys.append(key_of(definition, image))
         for key in set(keys):
             self.name(table, key)

@@ -58,6 +58,34 @@ def test_an_update_that_is_refused_then_what_refers_to_the_row_it_was_to_end_is_
     log.conflict(f"FOREIGN_KEY@{child}", f"UPDATE_KEY@{changed}", on=moved, base=base)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "DROP_COLUMN", "name": "v"},
+        {"op": "RENAME_COLUMN", "name": "v", "new_name": "w"},
+        {"op": "ADD_COLUMN", "column": {"name": "w", "type": "int64", "nullable": False}},
+        {"op": "SET_NULLABLE", "name": "code", "nullable": False},
+    ],
+)
+def test_a_parent_whose_table_was_altered_since_then_its_child_is_not_blamed_for_its_absence(
+    log: DecidedLog, step: dict[str, Any]
+) -> None:
+    base = log.head
+    altered = log.commit(change("ALTER_TABLE", "p", alterations=[step]))
+    row = {"id": 7, "v": "x", "code": None if step["op"] == "SET_NULLABLE" else 70}
+    log.conflict(f"TABLE_ALTERED@{altered}", on=[insert("p", **row), insert("c", id=1, ref=7)], base=base)
+
+
+def test_a_child_whose_table_was_altered_since_then_the_parent_that_it_leaves_may_go(log: DecidedLog) -> None:
+    log.commit(
+        change("ALTER_TABLE", "c", alterations=[{"op": "ADD_COLUMN", "column": {"name": "v", "type": "varchar"}}])
+    )
+    base = log.commit(insert("c", id=1, ref=1, v="x"))
+    altered = log.commit(change("ALTER_TABLE", "c", alterations=[{"op": "DROP_COLUMN", "name": "v"}]))
+    leaves = [update(1, "c", ref=None, v="y"), delete_row(1, "p")]
+    log.conflict(f"TABLE_ALTERED@{altered}", on=leaves, base=base)
+
+
 def test_a_parent_whose_unique_value_is_null_then_nobody_can_refer_to_it(log: DecidedLog) -> None:
     log.commit(insert("p", id=3, code=None))
     log.commit(delete_row(3, "p"))

@@ -17,6 +17,7 @@ from commitlog.domain.model.defining import inlining_problem
 from commitlog.domain.model.definitions import TableDefinition, quoted
 from commitlog.domain.model.row_images import complete_row
 from commitlog.domain.model.texts import check_row_text, check_text, check_time_ms
+from commitlog.domain.model.types import fold
 from commitlog.domain.state.index import ROW_CHANGES, TableState
 from commitlog.domain.state.row_keys import RowChange, given_key, identity_in, key_of, shown_key
 from commitlog.domain.state.rows import KeyedRows
@@ -39,7 +40,7 @@ def _effect(plan: Plan, table: TableState, change: RowChange, index: int) -> m.E
     definition = plan.names.definition(table)
     if definition is None:
         with suppress(InvalidChangeError):
-            _assume_refused(plan, table, table.definition, change)
+            _assume_keys(plan, table, change)
         return m.Effect(table.table_id)
     if (problem := inlining_problem(definition)) is not None:
         raise InvalidChangeError(
@@ -67,10 +68,19 @@ def _check_form(change: RowChange) -> None:
     _check_said(change)
 
 
-def _assume_refused(plan: Plan, table: TableState, definition: TableDefinition, change: RowChange) -> None:
-    """Let the later changes see one that is refused already as it was meant."""
+def _assume_keys(plan: Plan, table: TableState, change: RowChange) -> None:
+    """Let the later changes see one that is refused for what became of its table: its keys, which are what they were."""
     if table.rows is None or table.dropped_at is not None:
         return
+    definition = table.definition.of_keys()
+    if not isinstance(change, m.DeleteRow):
+        row = {name: value for name, value in change.row.items() if fold(name) in definition.by_name}
+        change = change.replace(row=row)
+    _assume_refused(plan, table, definition, change)
+
+
+def _assume_refused(plan: Plan, table: TableState, definition: TableDefinition, change: RowChange) -> None:
+    """Let the later changes see one that is refused already as it was meant."""
     old_key = None if isinstance(change, m.InsertRow) else given_key(definition, change.key)
     image = None if isinstance(change, m.DeleteRow) else complete_row(definition, change.row)
     new_key = None if image is None else key_of(definition, image)

@@ -72,12 +72,7 @@ class _Altering:
     def keys(self) -> set[int]:
         """The columns of keys."""
         if self._keys is None:
-            table = self.table
-            self._keys = {
-                *table.primary_key,
-                *(column_id for ids in table.unique for column_id in ids),
-                *(column_id for key in table.foreign_keys for column_id in key.column_ids),
-            }
+            self._keys = self.table.key_columns
         return self._keys
 
     def done(self) -> TableDefinition:

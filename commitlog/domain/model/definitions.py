@@ -220,6 +220,28 @@ class TableDefinition(Record):
         return bool(self.primary_key)
 
     @property
+    def key_columns(self) -> set[int]:
+        """The columns that are not dropped and keep their names: of the primary key, UNIQUE constraints and foreign keys."""
+        return {
+            *self.primary_key,
+            *(column_id for ids in self.unique for column_id in ids),
+            *(column_id for key in self.foreign_keys for column_id in key.column_ids),
+        }
+
+    def of_keys(self) -> TableDefinition:
+        """The same table with these columns alone, which may be NULL unless they are of the primary key."""
+        ids = self.key_columns
+        return self.replace(
+            columns=tuple(
+                [
+                    column.replace(nullable=column.column_id not in self.primary_key)
+                    for column in self.columns
+                    if column.column_id in ids
+                ]
+            )
+        )
+
+    @property
     def is_replicated(self) -> bool:
         """Whether links bring it to other sites, and from there (rules.md 6)."""
         return self.properties.get(REPLICATED) != "false"
