@@ -340,6 +340,7 @@ def test_line_when_it_is_refused_and_no_json_behind_that_then_malformed_without_
     ("line", "detail"),
     [
         ("{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        ('{"writer_id": "w"\r\n', "not JSON: Expecting ',' delimiter at column 18"),
         (f"{json.dumps(proposal())} {json.dumps(proposal())}", "not JSON: Extra data at column 114"),
         ('{"writer_id": "\t"}', "not JSON: Invalid control character at column 16"),
     ],

@@ -35,7 +35,8 @@ def parse_proposal(line: bytes | str, missing: Mapping[str, Any] | None = None) 
     value: Any = None
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        value = read_json(text.removeprefix(_BYTE_ORDER_MARK))
+        # Without its end, behind which a line that was cut off would go on as column 1.
+        value = read_json(text.removeprefix(_BYTE_ORDER_MARK).rstrip("\r\n"))
         if isinstance(value, dict):
             value = {**(missing or {}), **value}
         return proposal_from_json(value)
