@@ -31,6 +31,8 @@ class RowJudge:
         self.mine: set[tuple[int, str]] = set()
         self.named: set[tuple[int, str]] = set()
         self.settled: set[tuple[int, str, str, str, int]] = set()
+        self.otherwise: dict[tuple[int, str], int] = {}
+        self.forgone: dict[tuple[int, tuple[int, ...], str], tuple[str, int]] = {}
 
     def rows(self, table: Table) -> dict[str, Row]:
         """The table's rows at the head, overlaid."""
@@ -115,6 +117,14 @@ class _One:
 
     def settled(self, kind: str, action: str, key: str, at: int) -> None:
         self.rows.settled.add((self.index, kind, action, key, at))
+
+    def not_as_meant(self, image: dict[str, Any] | None, met: str, at: int) -> None:
+        """What stands is not what the change wanted: later ones that rely on it conflict with what it met."""
+        if (given := self.given()) is not None:
+            self.rows.otherwise[self.table.id, given] = at
+        for columns in () if image is None else (self.definition.primary_key, *self.definition.unique):
+            if (value := canonical_text(self.definition, columns, image)) is not None:
+                self.rows.forgone[self.table.id, columns, value] = met, at
 
     def conflict(self, kind: str, key: str, at: int, table: Table | None = None) -> None:
         where = table or self.table
@@ -211,6 +221,7 @@ class _One:
             raise CannotBeError("missing")
         else:
             self.settled("DELETE_DELETE", "SKIPPED", key, self.rows.last(self.table, key))
+            self.not_as_meant(None, key, self.rows.last(self.table, key))
 
     def settle(
         self, kind: str, key: str, committed: Row | None, image: dict[str, Any] | None, live: dict[str, Row]
@@ -237,6 +248,7 @@ class _One:
         )
         if self.policy == "KEEP_EXISTING" or not later:
             self.settled(kind, "SKIPPED", key, at)
+            self.not_as_meant(image, key, at)
             return
         self.settled(kind, "APPLIED", key, at)
         if image is None:
@@ -268,6 +280,8 @@ class _One:
         if kind == "INSERT_UPDATE":
             at = max(at, self.rows.judge_.base)
         self.settled(kind, "HANDLED", key, at)
+        if answer != image:
+            self.not_as_meant(image, key, at)
         replaced = self.given() if kind in ("UPDATE_KEY", "UNIQUE") else key
         if answer is not None:
             self.stand(key_of(self.definition, answer), answer, replaced if replaced in live else None, live)
@@ -345,6 +359,8 @@ class _One:
             changed = [at for at, e in judge.since if e.kind == "ROW" and e.id == parent.id]
             if judge.oracle.beyond_window(judge.base) and changed:
                 judge.found("TABLE_ROWS_CHANGED", changed[-1], change=self.index, id=parent.id)
+            elif (forgone := self.rows.forgone.get((parent.id, key.ref_column_ids, value))) is not None:
+                self.conflict("FOREIGN_KEY", *forgone, parent)
             elif was is not None and (parent.id, was) not in self.rows.mine and self.rows.last(parent, was) != NEVER:
                 self.conflict("FOREIGN_KEY", was, self.rows.last(parent, was), parent)
             else:
@@ -368,6 +384,9 @@ class _One:
                         self.child(child, child_key, fk, value)
 
     def child(self, child: Table, child_key: str, fk: Any, value: str) -> None:
+        if (at := self.rows.otherwise.get((child.id, child_key))) is not None:
+            self.conflict("FOREIGN_KEY", child_key, at, child)
+            return
         then = self.rows.at_base(child, child_key)
         referred = then is not None and canonical_text(child.definition, fk.column_ids, then.image) == value
         if self.rows.judge_.oracle.beyond_window(self.rows.judge_.base):

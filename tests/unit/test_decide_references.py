@@ -86,6 +86,41 @@ def test_a_child_whose_table_was_altered_since_then_the_parent_that_it_leaves_ma
     log.conflict(f"TABLE_ALTERED@{altered}", on=leaves, base=base)
 
 
+def kept(*args: Any) -> Any:
+    return args[1]
+
+
+@pytest.mark.parametrize("policy", ["KEEP_EXISTING", "handler:kept"])
+@pytest.mark.parametrize("leaves", [delete_row(1, "k"), update(1, "k", ref=2)])
+def test_a_child_that_was_to_leave_its_parent_and_stays_as_it_is_then_the_end_of_the_parent_is_a_conflict(
+    policy: str, leaves: dict[str, Any]
+) -> None:
+    log = DecidedLog(handlers={"kept": kept})
+    log.commit(
+        keyed_table("p"), keyed_table("k", "id int64, ref int64, v varchar", foreign_keys=refers(), on_conflict=policy)
+    )
+    base = log.commit(insert("p", id=1), insert("p", id=2), insert("k", id=1, ref=1))
+    changed = log.commit(update(1, "k", ref=1, v="x"))
+    log.conflict(f"FOREIGN_KEY@{changed}", on=[leaves, delete_row(1, "p")], base=base)
+    log.refused("INVALID", delete_row(1, "p"), base=base)
+    log.check_replay()
+
+
+@pytest.mark.parametrize("policy", ["KEEP_EXISTING", "handler:kept"])
+def test_a_parent_that_was_to_come_and_does_not_then_its_child_is_a_conflict(policy: str) -> None:
+    log = DecidedLog(handlers={"kept": kept})
+    base = log.commit(
+        keyed_table("p", "id int64, code int64", unique=[["code"]], on_conflict=policy),
+        keyed_table("c", "id int64, ref int64", foreign_keys=refers()),
+        keyed_table("d", "id int64, ref int64", foreign_keys=refers(to="code")),
+    )
+    came = log.commit(insert("p", id=1, code=10))
+    log.conflict(f"FOREIGN_KEY@{came}", on=[insert("p", id=2, code=10), insert("c", id=1, ref=2)], base=base)
+    log.conflict(f"FOREIGN_KEY@{came}", on=[insert("p", id=1, code=11), insert("d", id=1, ref=11)], base=base)
+    log.commit(insert("p", id=2, code=10), insert("d", id=1, ref=10), base=base)
+    log.check_replay()
+
+
 def test_a_parent_whose_unique_value_is_null_then_nobody_can_refer_to_it(log: DecidedLog) -> None:
     log.commit(insert("p", id=3, code=None))
     log.commit(delete_row(3, "p"))

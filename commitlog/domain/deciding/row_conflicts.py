@@ -323,6 +323,9 @@ class RowCheck:
         )
         if action is m.ResolutionAction.SKIPPED:
             self.effect = self.effect.replace(skipped=True)
+        if action is m.ResolutionAction.SKIPPED or (action is m.ResolutionAction.HANDLED and image != proposed):
+            named = None if isinstance(self.change, m.InsertRow) else given_key(self.definition, self.change.key)
+            self.rows.note_settled(self.table, self.definition, named, proposed, meeting.key, meeting.snapshot_id)
 
     # --- doing --------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from commitlog.domain.model import InvalidCode, Row
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.domain.state.index import SequencerState, TableState
-from commitlog.domain.state.row_keys import key_of, make_version
+from commitlog.domain.state.row_keys import key_of, make_version, unique_values
 from commitlog.domain.state.rows import LOCAL, RowVersion
 from commitlog.errors import InvalidChangeError
 
@@ -16,7 +16,7 @@ OWN = -1
 class RowOverlay:
     """Rows by key, by the UNIQUE values that they hold and by what they refer to. Tables are keyed ones."""
 
-    __slots__ = ("_added", "_holders", "_joined", "_left", "_providers", "_state", "_versions")
+    __slots__ = ("_added", "_forgone", "_holders", "_joined", "_left", "_providers", "_settled", "_state", "_versions")
 
     def __init__(self, state: SequencerState) -> None:
         self._state = state
@@ -27,6 +27,8 @@ class RowOverlay:
         self._left: dict[tuple[int, int, str], set[str]] = {}
         self._providers: dict[tuple[int, tuple[int, ...]], dict[str, str]] = {}
         self._added = 0
+        self._settled: dict[tuple[int, str], int] = {}
+        self._forgone: dict[tuple[int, tuple[int, ...], str], tuple[str, int]] = {}
 
     def live(self, table: TableState, key: str) -> RowVersion | None:
         """The row with this key, after the earlier changes of the changeset."""
@@ -118,6 +120,36 @@ class RowOverlay:
             raise InvalidChangeError(
                 InvalidCode.TOO_MANY_KEYED_ROWS, f"the log would hold more than {limit} keyed rows (keyed_rows_max)"
             )
+
+    def note_settled(
+        self,
+        table: TableState,
+        definition: TableDefinition,
+        named: str | None,
+        image: Row | None,
+        met: str,
+        snapshot_id: int,
+    ) -> None:
+        """Note that a change, which names a row or brings ``image``, met a row that this snapshot made, and that what stands
+        now is not what the changeset wanted."""
+        if named is not None:
+            self._settled[table.table_id, named] = snapshot_id
+        if image is None:
+            return
+        offered = [(definition.primary_key, key_of(definition, image))]
+        for column_ids, value in zip(definition.unique, unique_values(definition, image), strict=True):
+            if value is not None:
+                offered.append((column_ids, value))
+        for column_ids, value in offered:
+            self._forgone[table.table_id, column_ids, value] = met, snapshot_id
+
+    def settled_by(self, table: TableState, key: str) -> int | None:
+        """The snapshot that a change of this row met, if what stands is not what the changeset wanted; else None."""
+        return self._settled.get((table.table_id, key))
+
+    def forgone(self, parent: TableState, ref_column_ids: tuple[int, ...], value: str) -> tuple[str, int] | None:
+        """The row, and the snapshot that made it, for which nothing that a reference can point to came about; else None."""
+        return self._forgone.get((parent.table_id, ref_column_ids, value))
 
     def put_refused(
         self, table: TableState, definition: TableDefinition, old_key: str | None, image: Row | None

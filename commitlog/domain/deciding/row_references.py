@@ -41,6 +41,12 @@ def _parent_missing(plan: Plan, index: int, parent: TableState, ref_column_ids: 
             raise InvalidChangeError(InvalidCode.PARENT_MISSING, broken)
         plan.row_hits.append((index, Hit(ConflictKind.TABLE_ROWS_CHANGED, last, object_of(parent))))
         return
+    if (forgone := plan.rows.forgone(parent, ref_column_ids, value)) is not None:
+        met, snapshot_id = forgone
+        where = object_of(parent, row_key=shown_key(met))
+        detail = f"beside which there is no row {quoted(shown_key(value))}"
+        plan.row_hits.append((index, Hit(ConflictKind.FOREIGN_KEY, snapshot_id, where, detail, "changed {object}")))
+        return
     key = plan.rows.provider_at_base(parent, ref_column_ids, value, plan.base)
     if key is None or plan.rows.is_overlaid(parent, key):
         raise InvalidChangeError(InvalidCode.PARENT_MISSING, broken)
@@ -72,17 +78,18 @@ def _check_child(
         f"{quoted(shown_key(value))} of table {quoted(table.name)}"
     )
     version = plan.rows.live(child, child_key)
-    if version is None or version.snapshot_id == OWN:
+    settled_by = plan.rows.settled_by(child, child_key)
+    if settled_by is not None:
+        raced, snapshot_id = True, settled_by
+    elif version is None or version.snapshot_id == OWN:
         raise InvalidChangeError(InvalidCode.ROW_REFERENCED, still)
-    if plan.base < plan.state.index_floor:
-        raced = version.snapshot_id > plan.base
+    elif plan.base < plan.state.index_floor:
+        raced, snapshot_id = version.snapshot_id > plan.base, version.snapshot_id
     else:
         at_base = child.rows.at(child_key, plan.base)
-        raced = at_base is None or at_base.references[number] != value
+        raced, snapshot_id = at_base is None or at_base.references[number] != value, version.snapshot_id
     if not raced:
         raise InvalidChangeError(InvalidCode.ROW_REFERENCED, still)
     where = object_of(child, row_key=shown_key(child_key))
-    hit = Hit(
-        ConflictKind.FOREIGN_KEY, version.snapshot_id, where, "which refers to it", "inserted or changed {object}"
-    )
+    hit = Hit(ConflictKind.FOREIGN_KEY, snapshot_id, where, "which refers to it", "inserted or changed {object}")
     plan.row_hits.append((index, hit))
