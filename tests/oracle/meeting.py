@@ -231,7 +231,18 @@ class _One:
         at = self.rows.last(self.table, key)
         if kind == "INSERT_UPDATE":
             at = max(at, self.rows.judge_.base)
-        if self.policy == "ABORT" or self.policy.startswith("handler:"):
+        later = committed is not None and (
+            image is None
+            or self.time_us > committed.time_us
+            or (self.time_us == committed.time_us and self.origin <= committed.origin)
+        )
+        if self.policy == "KEEP_EXISTING" or (self.policy == "LAST_UPDATE_WINS" and not later):
+            self.settled(kind, "SKIPPED", key, at)
+            self.not_as_meant(image, key, at)
+            return
+        if self.policy == "LAST_UPDATE_WINS":
+            self.settled(kind, "APPLIED", key, at)
+        if self.policy != "LAST_UPDATE_WINS" or not self.stands(image, key, live):
             if image is not None:
                 self.parents(image)
             if image is not None and kind in ("UPDATE_UPDATE", "UPDATE_DELETE", "INSERT_UPDATE"):
@@ -240,21 +251,6 @@ class _One:
             if image is not None and self.given() is not None:
                 self.holders(image, key, self.given(), live)
             self.assume(None if image is None else key_of(self.definition, image), image, self.given(), live)
-            return
-        later = committed is not None and (
-            image is None
-            or self.time_us > committed.time_us
-            or (self.time_us == committed.time_us and self.origin <= committed.origin)
-        )
-        if self.policy == "KEEP_EXISTING" or not later:
-            self.settled(kind, "SKIPPED", key, at)
-            self.not_as_meant(image, key, at)
-            return
-        self.settled(kind, "APPLIED", key, at)
-        if image is None:
-            self.gone(key, live)
-        else:
-            self.stand(key_of(self.definition, image), image, key, live)
 
     def given(self) -> str | None:
         """The key that the change names."""
@@ -283,10 +279,21 @@ class _One:
         if answer != image:
             self.not_as_meant(image, key, at)
         replaced = self.given() if kind in ("UPDATE_KEY", "UNIQUE") else key
-        if answer is not None:
-            self.stand(key_of(self.definition, answer), answer, replaced if replaced in live else None, live)
-        elif replaced is not None and replaced in live:
-            self.gone(replaced, live)
+        return self.stands(answer, replaced, live)
+
+    def stands(self, image: dict[str, Any] | None, replaced: str | None, live: dict[str, Row]) -> bool:
+        """Whether what settles a race can stand; if not, it has changed nothing."""
+        before, mine = dict(live), set(self.rows.mine)
+        try:
+            if image is not None:
+                self.stand(key_of(self.definition, image), image, replaced if replaced in live else None, live)
+            elif replaced is not None and replaced in live:
+                self.gone(replaced, live)
+        except CannotBeError:
+            live.clear()
+            live.update(before)
+            self.rows.mine = mine
+            return False
         return True
 
     def stand(self, key: str, image: dict[str, Any], replaced: str | None, live: dict[str, Row]) -> None:

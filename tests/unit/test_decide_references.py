@@ -121,6 +121,45 @@ def test_a_parent_that_was_to_come_and_does_not_then_its_child_is_a_conflict(pol
     log.check_replay()
 
 
+def test_a_row_that_would_give_way_and_is_still_referred_to_then_the_insert_that_came_later_is_a_conflict() -> None:
+    log = DecidedLog()
+    log.commit(
+        keyed_table("p", "id int64, code int64", unique=[["code"]], on_conflict="LAST_UPDATE_WINS"),
+        keyed_table("c", "id int64, ref int64", foreign_keys=refers()),
+    )
+    base = log.commit(insert("p", id=1, code=10), insert("c", id=1, ref=1))
+    changed = log.commit(update(1, "p", code=11))
+    [conflict] = log.conflict(f"INSERT_INSERT@{changed}", on=insert("p", id=2, code=11), base=base).conflicts
+    assert "LAST_UPDATE_WINS cannot settle it: row 1 of table c still refers to row 1 of table p" in conflict.detail
+    log.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (None, "row 1 of table c still refers to row 1 of table p"),
+        ({"id": 1, "code": 20}, "row 2 of table p already has the same UNIQUE code"),
+        ({"id": 1, "code": 11, "ref": 9}, "no row 9 in table p"),
+    ],
+)
+def test_a_handler_whose_answer_others_do_not_let_stand_then_conflict_with_that_text(
+    answer: dict[str, Any] | None, why: str
+) -> None:
+    log = DecidedLog(handlers={"h": lambda kind, committed, proposed: answer})
+    log.commit(
+        keyed_table(
+            "p", "id int64, code int64, ref int64", unique=[["code"]], foreign_keys=refers(), on_conflict="handler:h"
+        ),
+        keyed_table("c", "id int64, ref int64", foreign_keys=refers()),
+    )
+    base = log.commit(insert("p", id=1, code=10), insert("p", id=2, code=20), insert("c", id=1, ref=1))
+    changed = log.commit(update(1, "p", code=11))
+    [conflict] = log.conflict(f"UPDATE_UPDATE@{changed}", on=update(1, "p", code=12), base=base).conflicts
+    assert f"handler:h cannot settle it: {why}" in conflict.detail
+    log.refused("INVALID", update(1, "p", code=20), base=base)
+    log.check_replay()
+
+
 def test_a_parent_whose_unique_value_is_null_then_nobody_can_refer_to_it(log: DecidedLog) -> None:
     log.commit(insert("p", id=3, code=None))
     log.commit(delete_row(3, "p"))

@@ -199,7 +199,7 @@ class RowCheck:
             self._ask_handler([meeting], proposed)
         elif self._proposed_wins(meeting, proposed):
             self._resolve(meeting, m.ResolutionAction.APPLIED, proposed, None)
-            self._stand(meeting, proposed)
+            self._stand_or_refuse([meeting], proposed, proposed)
         else:
             self._resolve(meeting, m.ResolutionAction.SKIPPED, proposed, None)
 
@@ -264,7 +264,7 @@ class RowCheck:
             self._abort(meetings, proposed, f"the handler {name} answered with another key")
             return
         self._resolve(meeting, m.ResolutionAction.HANDLED, proposed, image)
-        self._stand(meeting, image)
+        self._stand_or_refuse(meetings, proposed, image)
 
     def _keys_allowed(self, meeting: Meeting, proposed: m.Row | None) -> set[str]:
         allowed = set() if meeting.kind is m.ConflictKind.UNIQUE else {meeting.key}
@@ -273,6 +273,25 @@ class RowCheck:
         if isinstance(self.change, m.UpdateRow):
             allowed.add(given_key(self.definition, self.change.key))
         return allowed
+
+    def _stand_or_refuse(self, meetings: list[Meeting], proposed: m.Row | None, image: m.Row | None) -> None:
+        """Let ``image`` stand; what others do not let stand settles nothing, and is refused as where nobody settles: the
+        writer has asked for something that could be, but for the race."""
+        met = meetings[0].key
+        keys = [met] if image is None else [met, key_of(self.definition, image)]
+        if not isinstance(self.change, m.InsertRow):
+            keys.append(given_key(self.definition, self.change.key))
+        before = [(key, self.rows.live(self.table, key)) for key in dict.fromkeys(keys)]
+        try:
+            self._stand(meetings[0], image)
+        except InvalidChangeError as error:
+            for key, version in before:
+                if version is None:
+                    self.rows.put(self.table, key, None)
+            for key, version in before:
+                if version is not None:
+                    self.rows.put(self.table, key, version)
+            self._abort(meetings, proposed, f"{self.policy} cannot settle it: {error}")
 
     def _stand(self, meeting: Meeting, image: m.Row | None) -> None:
         """Make ``image`` (None: nothing) the row that the two sides met on."""
