@@ -162,17 +162,22 @@ class _One:
         key = key_of(self.definition, image)
         self.rows.name(self.table, key)
         met = self.hit(key, image, live)
-        if any(not self.rows.raced(self.table, other) for other in met):
+        if any(not self.in_the_way(other) for other in met):
             raise CannotBeError("taken")
-        if len(met) > 1:
+        if len(met) > 1 or any(not self.rows.raced(self.table, other) for other in met):
             self.parents(image)
             for other in met:
-                self.conflict("MULTIPLE_UNIQUE", other, self.rows.last(self.table, other))
+                kind = "MULTIPLE_UNIQUE" if len(met) > 1 else "INSERT_INSERT"
+                self.conflict(kind, other, self.rows.last(self.table, other))
             self.assume(key, image, None, live)
         elif met:
             self.settle("INSERT_INSERT", met[0], live.get(met[0]), image, live)
         else:
             self.stand(key, image, None, live)
+
+    def in_the_way(self, key: str) -> bool:
+        """Whether a row is not as the writer knew it, nor as the changeset wanted it."""
+        return self.rows.raced(self.table, key) or (self.table.id, key) in self.rows.otherwise
 
     def update(self, key: str, image: dict[str, Any], live: dict[str, Row]) -> None:
         if key in live and not self.rows.raced(self.table, key):
@@ -320,7 +325,7 @@ class _One:
 
     def unraced_unique(self, image: dict[str, Any], key: str, replaced: str | None, live: dict[str, Row]) -> None:
         for other in self.hit(key, image, live):
-            if other not in (key, replaced) and not self.rows.raced(self.table, other):
+            if other not in (key, replaced) and not self.in_the_way(other):
                 raise CannotBeError("unique value taken")
 
     def assume(self, key: str | None, image: dict[str, Any] | None, old: str | None, live: dict[str, Row]) -> None:

@@ -260,6 +260,20 @@ def test_a_row_that_a_handler_kept_and_a_later_change_names_then_the_snapshot_ch
     log.check_replay()
 
 
+@pytest.mark.parametrize("leaves", [delete_row(1), update(1, v="c")])
+@pytest.mark.parametrize(("later", "kind"), [(insert(id=3, v="a"), "INSERT_INSERT"), (update(2, v="a"), "UNIQUE")])
+def test_a_row_that_a_handler_kept_with_a_unique_value_that_it_was_to_give_up_then_who_takes_that_is_a_conflict(
+    leaves: dict[str, Any], later: dict[str, Any], kind: str
+) -> None:
+    log = made("handler:h", lambda kind, committed, proposed: committed)
+    log.commit(change("ALTER_TABLE", "k", alterations=[{"op": "ADD_COLUMN", "column": {"name": "w", "type": "int64"}}]))
+    base = log.head
+    changed = log.commit(update(1, v="a", w=1))
+    log.conflict(f"{kind}@{changed}", on=[leaves, later], base=base)
+    log.refused("INVALID", later, update(1, v="a"), base=changed)
+    log.check_replay()
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

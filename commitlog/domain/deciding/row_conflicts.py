@@ -81,6 +81,11 @@ class RowCheck:
     def _changed(self, version: RowVersion) -> bool:
         return version.snapshot_id > self.plan.base
 
+    def _raced_at(self, key: str, version: RowVersion) -> int | None:
+        """The snapshot that made what stands under a key, or that it met if the changeset wanted that row to be another;
+        None if the row is as at the base or as the changeset made it."""
+        return version.snapshot_id if self._changed(version) else self.rows.settled_by(self.table, key)
+
     def _at_base(self, key: str) -> RowVersion | None:
         assert self.table.rows is not None
         return self.table.rows.at(key, self.plan.base)
@@ -103,18 +108,19 @@ class RowCheck:
         if not met:
             self._apply(image, key, None, None)
             return
+        kind = m.ConflictKind.INSERT_INSERT if len(met) == 1 else m.ConflictKind.MULTIPLE_UNIQUE
+        meetings: list[Meeting] = []
         for met_key, version in met.items():
-            if not self._changed(version):
+            raced_at = self._raced_at(met_key, version)
+            if raced_at is None:
                 raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(image, met_key, version))
+            meetings.append(Meeting(kind, met_key, raced_at, version))
         if len(met) > 1:
-            check_references(self.plan, self.index, self.table, self.definition, image)
-            for met_key, version in met.items():
-                meeting = Meeting(m.ConflictKind.MULTIPLE_UNIQUE, met_key, version.snapshot_id, version)
-                self._refuse(meeting, image, "one of several rows that it meets")
-            self._assume(image, None, None)
-            return
-        met_key, version = next(iter(met.items()))
-        self._settle(Meeting(m.ConflictKind.INSERT_INSERT, met_key, version.snapshot_id, version), image)
+            self._abort(meetings, image, "one of several rows that it meets")
+        elif all(self._changed(version) for version in met.values()):
+            self._settle(meetings[0], image)
+        else:
+            self._abort(meetings, image)
 
     def _update(self, key: str, image: m.Row) -> None:
         new_key = key_of(self.definition, image)
@@ -428,13 +434,15 @@ class RowCheck:
         """Make a hit of every other row that holds one of the image's UNIQUE values; whether there was one."""
         others = {met: v for met, v in self._rows_met(key, image).items() if met not in (key, old_key)}
         for met, version in others.items():
-            self._refuse(Meeting(m.ConflictKind.UNIQUE, met, version.snapshot_id, version), image)
+            raced_at = self._raced_at(met, version)
+            assert raced_at is not None, "what did not race has been found INVALID"
+            self._refuse(Meeting(m.ConflictKind.UNIQUE, met, raced_at, version), image)
         return bool(others)
 
     def _check_unique_unraced(self, image: m.Row, key: str, old_key: str | None) -> None:
         """No row that is as it was at the base may hold one of the image's UNIQUE values."""
         for met, version in self._rows_met(key, image).items():
-            if met not in (key, old_key) and not self._changed(version):
+            if met not in (key, old_key) and self._raced_at(met, version) is None:
                 raise InvalidChangeError(m.InvalidCode.ROW_EXISTS, self._taken(image, met, version))
 
     # --- messages -----------------------------------------------------------------------------------------------------
