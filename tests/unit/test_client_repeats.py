@@ -176,11 +176,27 @@ def test_commit_when_a_key_is_used_for_another_write_then_raises_and_the_same_wr
     assert again.assigned == first.assigned
 
 
-@pytest.mark.parametrize("key", ["load:1", "nightly:2026-03-02", "one", "a@b:3"])
+@pytest.mark.parametrize("key", ["load:1", "nightly:2026-03-02", "one", "a@b:3", "branch:007", "key:one:0"])
 @pytest.mark.parametrize("table", ["main.people", None])
 def test_key_when_it_names_another_write_then_the_message_has_it_as_it_was_given(key: str, table: str | None) -> None:
     write = parse_key(key) if table is None else table_key(key, table)
     assert key_of(write) == key
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("branch:007", "branch:7"), ("branch:0", "branch:00"), ("one", "key:one:0")]
+)
+def test_change_when_two_keys_are_almost_the_same_then_each_commits(
+    log: InMemoryCommitLog, one: str, other: str
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table("people", {"id": "int64"}, primary_key=["id"])
+    people = log.table("people")
+    for number, key in enumerate((one, other)):
+        committed = people.upsert({"id": number}, key=key)
+        assert committed is not None
+        assert not committed.is_repeat
+    assert people.scan().count() == 2
 
 
 def test_commit_when_a_key_is_used_again_then_the_message_says_which(log: InMemoryCommitLog) -> None:

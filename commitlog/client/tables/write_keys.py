@@ -10,7 +10,8 @@ from commitlog.client.tables.names import folded, parse_table_name
 from commitlog.domain.model.texts import check_text
 from commitlog.errors import InvalidRequestError
 
-_NUMBERED = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)
+# One text for each number: branch:007 and branch:7 are two keys. What begins as the writers of others do is one of these.
+_NUMBERED = re.compile(r"(?!key:)(.+):(0|[1-9][0-9]{0,17})", re.DOTALL)
 _OF_TABLE = re.compile(r"@[^@.]+\.[^@]+$")
 
 
