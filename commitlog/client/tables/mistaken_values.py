@@ -1,8 +1,8 @@
 """Values in rows that a column's type would take for something else than they are.
 
 A time without a zone is no moment: what it means would depend on who reads it. In a row image bytes, and numbers that are not
-finite, are text: as such a text column would keep them, pandas' NaN for what is missing, too. Of whole numbers that a float
-does not hold it would keep others.
+finite, are text: as such a text column would keep them, pandas' NaN for what is missing, too, and others would be refused for
+a text that nobody has given. Of whole numbers that a float does not hold it would keep others.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def mistaken(data_type: ColumnType, value: Any) -> str | None:
     if _is_bytes(value):
         return "has bytes, which are no text: decode them" if data_type.name == "varchar" else None
     if _is_not_finite(value):
-        return _NOT_FINITE if data_type.name in ("varchar", "blob") else None
+        return None if data_type.name in FLOATS else _NOT_FINITE
     if _is_large(value):
         # Not as NumPy's: it would compare both as floats.
         is_held = _is_held(data_type, int(value))
