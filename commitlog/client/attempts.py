@@ -54,8 +54,8 @@ def commit_after_conflicts(
     options: Mapping[str, Any],
 ) -> T:
     """What the first attempt gives that is not refused for a conflict; see ``CommitLog.run``."""
-    if options.get("proposal_id") is not None:
-        # Under one id there is one verdict.
+    if any(options.get(name) is not None for name in ("proposal_id", "base_snapshot_id")):
+        # Under one id there is one verdict, and what a base conflicts with stays after it.
         attempts = 1
     for remaining in range(attempts - 1, -1, -1):
         transaction = log.transaction(**options)

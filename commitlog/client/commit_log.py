@@ -189,7 +189,7 @@ class CommitLog(ReadableLog):
             fn: reads what it needs at ``tx.base_snapshot_id`` and makes its changes; it may be called several times.
             key: names this commit: when it has been made under this name before, ``fn`` is not called, and the answer is the
                 first one.
-            attempts: how often it is called at most; once if ``proposal_id`` is given.
+            attempts: how often it is called at most; once if ``proposal_id`` or ``base_snapshot_id`` is given.
             options: see ``transaction``.
 
         Raises:
@@ -294,7 +294,7 @@ class CommitLog(ReadableLog):
             change: reads what it needs at the transaction's base and puts its changes in; it may be called several times.
             key: names this write to this table, such as ``load:1``: when it has been committed under this name before,
                 nothing is read or written, and the answer is the first one.
-            attempts: how often it is computed at most; once if ``proposal_id`` is given.
+            attempts: how often it is computed at most; once if ``proposal_id`` or ``base_snapshot_id`` is given.
             options: see ``transaction``; the isolation is SERIALIZABLE unless it is given.
 
         Returns:

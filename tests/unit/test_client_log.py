@@ -768,6 +768,15 @@ def test_run_when_every_attempt_conflicts_then_the_last_refusal(log: InMemoryCom
     assert len(calls) == 3
 
 
+def test_run_when_its_base_is_given_then_a_conflict_is_met_once(log: InMemoryCommitLog) -> None:
+    base, before = log.head_snapshot_id(), len(log.outcomes)
+    with log.transaction() as other:
+        other.alter("t").add_column("c", "int64")
+    with pytest.raises(ProposalRejectedError, match="CONFLICT"):
+        log.run(lambda tx: tx.append("t", [FILE]), base_snapshot_id=base)
+    assert len(log.outcomes) == before + 2
+
+
 def test_in_memory_log_when_the_process_goes_elsewhere_then_its_files_are_where_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
