@@ -385,8 +385,8 @@ class Table:
         """Make its rows those of an earlier snapshot, by a commit on top; its columns stay as they are now: what was renamed
         since keeps its values, what was dropped stays away, what was added has the default it was added with.
 
-        Files that have the same rows now as then stay. The rows of others are read and written again, with new row ids. Of a
-        table with a primary key, rows are inserted, updated and deleted by it.
+        Files that have the same rows now as then stay. The rows of others are read and written again, with new row ids, even
+        when they were restored before. Of a table with a primary key, rows are inserted, updated and deleted by it.
 
         Args:
             snapshot: which snapshot's rows; an id or a moment, as in ``scan``.
@@ -394,7 +394,7 @@ class Table:
             options: see ``CommitLog.transaction``; ``attempts`` is how often it is computed at most.
 
         Returns:
-            The answer; None when it has these rows now.
+            The answer; None when all files stay, and of a table with a primary key when it has these rows now.
 
         Raises:
             SnapshotNotFoundError: there is no such snapshot, or not any more.
