@@ -352,8 +352,9 @@ def test_expire_then_older_bases_are_expired(log: DecidedLog) -> None:
     log.refused("BASE_EXPIRED", append(), base=2)
 
 
-def test_expire_by_setting_then_the_floor_follows_the_head(log: DecidedLog) -> None:
-    log.commit({"kind": "CONFIGURE", "settings": {"expire_keep_snapshots": 2}})
+@pytest.mark.parametrize("more", [{}, {"expire_older_than_ms": 365 * 86_400_000}])
+def test_expire_by_setting_then_the_floor_follows_the_head(log: DecidedLog, more: dict[str, int]) -> None:
+    log.commit({"kind": "CONFIGURE", "settings": {"expire_keep_snapshots": 2, **more}})
     log.commit(append())
     log.commit(append())
     assert log.state.floor_snapshot_id == 4

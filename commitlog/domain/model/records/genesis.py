@@ -43,7 +43,7 @@ class LogSettings(Record):
     keyed_rows_max: Rows of all keyed tables.
     proposal_bytes_max: Bytes of a proposal.
     expire_older_than_ms: Snapshots older than this go by themselves; ms, null is off.
-    expire_keep_snapshots: Snapshots that stay at least; null is off.
+    expire_keep_snapshots: Only so many of the newest snapshots stay, however young the others are; null is off.
     """
 
     __slots__ = (
