@@ -15,9 +15,11 @@ from commitlog.domain import model as m
 from commitlog.errors import (
     CommitLogError,
     KeyReusedError,
+    LogUnavailableError,
     OutcomeUnknownError,
     ProposalRejectedError,
     ProposalTooLargeError,
+    WriterBusyError,
 )
 from commitlog.spark.writing.publish import commit
 
@@ -37,6 +39,8 @@ def answer(reason: m.Reason | None = None, **more: Any) -> SubmittedOutcome:
         (answer(is_repeat=True), False, "ab"),
         (OutcomeUnknownError(UUID(int=1)), False, "ab"),
         (ProposalTooLargeError(2, 1), True, ""),
+        (WriterBusyError("load", UUID(int=1)), True, ""),
+        (LogUnavailableError("kafka:9092"), False, ""),
         (ProposalRejectedError(answer(m.Reason.CONFLICT)), False, ""),
         (ProposalRejectedError(answer(m.Reason.CONFLICT)), True, "ab"),
         (ProposalRejectedError(answer(m.Reason.WRITER_FENCED)), False, ""),

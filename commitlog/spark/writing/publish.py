@@ -17,8 +17,10 @@ from commitlog.client.tables.missing import rows_without_file
 from commitlog.client.tables.names import parse_table_name
 from commitlog.domain.model import Append, ConflictKind, DataFile, Isolation, Reason
 from commitlog.errors import (
+    CommitLogError,
     FencedError,
     KeyReusedError,
+    OutcomeUnknownError,
     ProposalRejectedError,
     ProposalTooLargeError,
     TableNotFoundError,
@@ -206,11 +208,18 @@ def commit(
         FencedError: the same, because a later driver of the same streaming query has taken over.
         KeyReusedError: its key names another write, such as one of other rows.
         ProposalTooLargeError: it is over the log's limit, and was not sent.
+        WriterBusyError: the writer's proposal before is still unanswered, and this one was not sent.
         OutcomeUnknownError: no answer in time; the files stay.
     """
     try:
         outcome = transaction.commit()
-    except (ProposalRejectedError, ProposalTooLargeError) as error:
+    except OutcomeUnknownError:
+        raise
+    except KeyReusedError as error:
+        remove_files(unlisted(table_paths, paths, error.first))
+        raise
+    except CommitLogError as error:
+        # But for a refusal, all others say that nothing was sent.
         if not isinstance(error, ProposalRejectedError) or stay_when is None or not stay_when(error):
             remove_files(paths)
         if isinstance(error, ProposalRejectedError) and error.outcome.reason is Reason.WRITER_FENCED:
@@ -219,9 +228,6 @@ def commit(
                 f"{', '.join(sorted(table_paths))}, and only that one may commit. Give each query a checkpoint of its own, "
                 "and run it once."
             ) from error
-        raise
-    except KeyReusedError as error:
-        remove_files(unlisted(table_paths, paths, error.first))
         raise
     if outcome.is_repeat:
         remove_files(unlisted(table_paths, paths, outcome.first))
