@@ -469,18 +469,21 @@ class CommitLog(ReadableLog):
         committed_first = partial(self._committed_as, options["writer_id"], options["writer_seq"])
         if (first := committed_first()) is not None:
             return first
+
+        def commit_once(transaction: Transaction) -> Committed | SubmittedOutcome:
+            if not transaction.changes and (first := committed_first()) is not None:
+                # There was nothing left to do, for whoever was first has done it.
+                return first
+            return commit(transaction)
+
         try:
-            made = commit_after_conflicts(self, fn, commit, attempts, options)
+            return commit_after_conflicts(self, fn, commit_once, attempts, options)
         except KeyReusedError as error:
             # Whoever was first may have found another state of the log, and so have made something else of it.
             self.see(error.snapshot_id)
             if (first := committed_first()) is None:
                 raise
             return first
-        if made is None and (first := committed_first()) is not None:
-            # There was nothing left to do, for whoever was first has done it.
-            return first
-        return made
 
     def _committed_as(self, writer_id: str, writer_seq: int) -> SubmittedOutcome | None:
         """The answer of a commit that was made before, by whichever process."""

@@ -108,6 +108,27 @@ def test_change_when_its_key_is_committed_meanwhile_and_nothing_is_left_to_do_th
     assert log.change_rows(table, lambda tx: None, key="cleanup:8") is None
 
 
+def test_run_when_its_key_is_committed_meanwhile_and_nothing_is_left_to_do_then_is_answered_as_the_first(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    append(log, table, tmp_path)
+    key, firsts = f"cleanup:{table}", []
+
+    def drop_files(tx: Transaction) -> None:
+        if there := [each.data_file_id for each in log.table(table).files()]:
+            tx.delete(table, whole_files=there)
+
+    def late(tx: Transaction) -> None:
+        firsts.append(log.run(drop_files, key=key))
+        drop_files(tx)
+
+    found = log.run(late, key=key)
+    assert (found.snapshot_id, found.is_repeat) == (firsts[0].snapshot_id, True)
+    with pytest.raises(InvalidRequestError, match="nothing to commit"):
+        log.run(lambda tx: None, key=f"another:{table}")
+
+
 def test_key_when_two_commits_have_it_at_once_then_the_second_is_answered_as_the_first(
     log: CommitLog, table: str
 ) -> None:
