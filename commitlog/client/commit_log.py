@@ -341,7 +341,7 @@ class CommitLog(ReadableLog):
         It waits for room while thousands are unanswered, and, with a ``writer_seq``, for the one before of its writer.
 
         Args:
-            proposed: a proposal, or a transaction, which is not committed otherwise.
+            proposed: a proposal, or a transaction, which is not committed otherwise unless nothing of it was sent.
             timeout_ms: how long to wait for room, and for the answer.
 
         Raises:

@@ -70,12 +70,16 @@ class Submissions:
             future.set_result(proposed.commit())
             return future
         proposal = _handed_over(proposed)
-        encoded = self._encoded(proposal)
         deadline = time.monotonic() + timeout_s
-        with ExitStack() as sending:
-            sending.enter_context(self._unanswered.turn(proposal, timeout_s=timeout_s))
-            pending = self._sent(proposal, encoded, _left_s(deadline))
-            turn = sending.pop_all()
+        try:
+            encoded = self._encoded(proposal)
+            with ExitStack() as sending:
+                sending.enter_context(self._unanswered.turn(proposal, timeout_s=timeout_s))
+                pending = self._sent(proposal, encoded, _left_s(deadline))
+                turn = sending.pop_all()
+        except CommitLogError as error:
+            _give_back(proposed, error)
+            raise
 
         def end(_: PendingAnswer) -> None:
             try:
@@ -116,10 +120,14 @@ class Submissions:
                     waiting.append(each.commit())
                     continue
                 proposal = _handed_over(each)
-                encoded = self._encoded(proposal)
-                while waiting and _follows(proposal, numbered):
-                    yield first_answer()
-                waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
+                try:
+                    encoded = self._encoded(proposal)
+                    while waiting and _follows(proposal, numbered):
+                        yield first_answer()
+                    waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
+                except CommitLogError as error:
+                    _give_back(each, error)
+                    raise
                 if waits_its_turn(proposal):
                     numbered.add(proposal.writer_id)
         except Exception as error:
@@ -258,6 +266,12 @@ def _handed_over(proposed: Any) -> m.Proposal:
     check_kind(proposed)
     proposal: m.Proposal = proposed
     return proposal
+
+
+def _give_back(proposed: Any, error: CommitLogError) -> None:
+    """A transaction that could not be sent may be sent yet; its files are its own again."""
+    if isinstance(proposed, Transaction) and not isinstance(error, OutcomeUnknownError):
+        proposed.take_back()
 
 
 def _follows(proposal: m.Proposal, numbered: Collection[str]) -> bool:

@@ -163,6 +163,10 @@ class Transaction(Changeset):
         self._is_answered = True
         return self.proposal()
 
+    def take_back(self) -> None:
+        """Nothing of what was handed over was sent: it may be handed over again, committed, or given up."""
+        self._is_answered = False
+
     def _leave_span(self, error: BaseException | None) -> None:
         span, self._span = self._span, None
         if span is not None:

@@ -182,7 +182,16 @@ def test_table_of_calls_then_has_them_all() -> None:
     assert public(CommitLog) - NOT_ASKED == STARTED_BY.keys()
     assert (
         public(Transaction)
-        - {"proposal", "commit", "hand_over", "discard", "add_written", "shape_of", "remove_unless_committed"}
+        - {
+            "proposal",
+            "commit",
+            "hand_over",
+            "take_back",
+            "discard",
+            "add_written",
+            "shape_of",
+            "remove_unless_committed",
+        }
         == BUILT_BY.keys()
     )
     assert public(Table) == HANDLED_BY.keys()

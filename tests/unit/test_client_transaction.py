@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from commitlog.client import OutcomeState, Transaction
+from commitlog.client import CommitLog, OutcomeState, Transaction
 from commitlog.client.files import outside, removing
 from commitlog.client.files.new_files import NewFiles
 from commitlog.domain import model as m
@@ -237,6 +237,27 @@ def test_transaction_when_its_block_has_failed_then_it_says_that_it_was_given_up
         InvalidRequestError, match="given up, and what was written for it is removed: begin another one"
     ):
         use(tx)
+
+
+@pytest.mark.parametrize("send", [lambda log, tx: log.submit_async(tx), lambda log, tx: list(log.publish_many([tx]))])
+def test_transaction_when_nothing_of_it_was_sent_then_it_can_be_sent_yet_or_given_up(
+    log: InMemoryCommitLog, files: Callable[[], list[Path]], send: Callable[[CommitLog, Transaction], object]
+) -> None:
+    with log.transaction() as tx:
+        tx.configure(changes_max=1)
+    late, lost = log.transaction(), log.transaction()
+    for tx in (late, lost):
+        tx.append("t", ROWS)
+        tx.append("t", ROWS)
+        with pytest.raises(InvalidRequestError, match="more than the log's limit"):
+            send(log, tx)
+    lost.discard()
+    assert len(files()) == 2
+    with log.transaction() as tx:
+        tx.configure(changes_max=2)
+    send(log, late)
+    assert log.outcome(late.proposal_id).state is OutcomeState.DECIDED
+    assert len(files()) == 2
 
 
 def test_transaction_when_it_is_given_up_within_its_block_then_that_ends_well(
