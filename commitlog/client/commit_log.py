@@ -146,7 +146,7 @@ class CommitLog(ReadableLog):
             proposal_id: the id to send with; else a new one. With the same id a writer's proposal is decided once. Where no
                 ``writer_id`` was given, here or to the connection, the id names the writer too: so it is known again from
                 whichever process it is sent.
-            decide_before_ms: a proposal that comes to the sequencer later than this is refused.
+            decide_before_ms: a proposal that comes to the sequencer later than this, in milliseconds since 1970, is refused.
             timeout_ms: how long to wait for the answer.
             key: names this commit, such as ``load:1`` or ``nightly:2026-03-02``: when it has been made under this name before,
                 the transaction is a repeat (``tx.is_repeat``), which commits nothing and answers as the first did.
