@@ -336,7 +336,8 @@ class CommitLog(ReadableLog):
         outcome. It cannot be cancelled: what was sent may be committed. What is called when it is done runs in a thread of
         the connection's own, and must not wait for another future.
 
-        What was written for a transaction stays, whatever the answer is: what no snapshot names `commitlog clean` removes.
+        What was written for a transaction stays, whatever the answer is, and so do files that it was to move: what no snapshot
+        names `commitlog clean` removes.
 
         It waits for room while thousands are unanswered, and, with a ``writer_seq``, for the one before of its writer.
 
@@ -359,7 +360,8 @@ class CommitLog(ReadableLog):
         A refusal is an outcome, and what ``submit`` would raise for one's answer takes the answer's place. They are sent as the
         answers are taken: so many at most are ahead of the answer that was taken last.
 
-        What was written for a transaction stays, whatever the answer is: what no snapshot names `commitlog clean` removes.
+        What was written for a transaction stays, whatever the answer is, and so do files that it was to move: what no snapshot
+        names `commitlog clean` removes.
 
         Those with a ``writer_seq`` wait for the one before of their writer, but for what a link brings.
 

@@ -64,6 +64,18 @@ def test_append_when_it_is_refused_then_the_source_stays_and_what_was_brought_is
     assert files_in(log, table) == []
 
 
+def test_append_when_the_source_of_a_moved_file_is_still_there_then_who_writes_over_it_changes_no_table(
+    log: CommitLog, table: str, outside: Path
+) -> None:
+    with log.transaction() as tx:
+        tx.create_table(table, ROWS.schema)
+    tx = log.transaction()
+    tx.append(table, files=[outside], outside="move")
+    assert log.submit_async(tx).result(60).committed
+    pq.write_table(ROWS.slice(1), outside)
+    assert log.table(table).scan().to_arrow() == ROWS
+
+
 def test_append_when_a_moved_files_source_cannot_be_removed_then_the_commit_is_told_as_one(
     log: CommitLog, table: str, outside: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +59,9 @@ def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *
     try:
         if "://" in place or "://" in path:
             _copy_between(place, path)
-        elif not (is_moved and _linked(place, path)):
+        else:
+            # Not a second name of the file, if it is moved either: until it is known to be committed, and where that stays
+            # unknown for good, the source is there, and who writes over it would change what the table holds.
             shutil.copyfile(place, path)
     except BaseException as error:
         # A store may have taken what came for all of it.
@@ -72,17 +72,6 @@ def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *
             raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
         raise
     return path
-
-
-def _linked(place: str, path: str) -> bool:
-    """Whether the file has a second name now: where both are of one file system nothing need be copied to move it."""
-    if os.path.islink(place):
-        # It would be a second name of the link, not of the file that it leads to.
-        return False
-    with suppress(OSError):
-        os.link(place, path)
-        return True
-    return False
 
 
 def _copy_between(place: str, path: str) -> None:
