@@ -167,6 +167,8 @@ class Projector:
         catalog.name(STANDBY_NAME)
         _logger.info("another projector writes the catalog; standing by until it stops")
         self.status.is_standby = True
+        # How far it was when it had a turn says nothing of the catalog any more: by that it would be ever further behind.
+        self.status.forget_position()
         machine = self.settings.machine
         heeded, since_s = catalog.heeded(), machine.now_s()
         try:

@@ -50,6 +50,10 @@ class ProjectorStatus:
     site_conflicts: Counter[ConflictKind] = field(default_factory=lambda: Counter(dict.fromkeys(_BETWEEN_SITES, 0)))
     rows_moved: Counter[ResolutionAction] = field(default_factory=lambda: Counter(dict.fromkeys(_MOVED, 0)))
 
+    def forget_position(self) -> None:
+        """What the catalog holds is not known any more, as another projector writes it."""
+        self.applied_seq, self.next_offset, self.head_snapshot_id = -1, 0, 0
+
     def note_sites(self, outcomes: Iterable[Outcome]) -> None:
         """Count what became of rows that several sites had written."""
         for outcome in outcomes:

@@ -15,6 +15,8 @@ from commitlog.catalog.written import WrittenCatalog
 from commitlog.config import Settings
 from commitlog.log.codec import decode_statistics
 from commitlog.machine import Machine
+from commitlog.ops.service.measures import Measures
+from commitlog.ops.service.watched import WatchedProjector
 
 END = 1_000
 RUNS_S = 20 * TURN_SILENT_S
@@ -92,3 +94,21 @@ def test_standby_when_the_other_one_moves_or_has_nothing_to_do_then_it_keeps_its
     standby = Projector(settings, decode_statistics=decode_statistics)
     standby._stand_by(cast(WrittenCatalog, catalog), cast(Any, Until(clock)))
     assert (catalog.ended > 0) == is_ended
+
+
+def test_standby_when_it_had_a_turn_before_then_says_nothing_of_how_far_that_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what it knew then it would be ever further behind, though readers are not."""
+    monkeypatch.setattr(projectors, "results_end", lambda settings: END)
+    clock = Clock()
+    settings = replace(Settings.load(environment={}, home=str(tmp_path)), machine=clock)
+    standby = Projector(settings, decode_statistics=decode_statistics)
+    standby.status.applied_seq, standby.status.next_offset, standby.status.head_snapshot_id = END - 2, END - 1, END - 2
+    standby._stand_by(cast(WrittenCatalog, TurnOfAnother(always(END))), cast(Any, Until(clock)))
+    watched = WatchedProjector(settings, standby)
+    monkeypatch.setattr(watched.lag, "_ends", lambda done: {0: 2 * END})
+    watched.lag.look()
+    told = {metric.name for metric in watched.measures(Measures("main"))}
+    assert "commitlog_projector_standby" in told
+    assert not told & {"commitlog_projector_lag_records", "commitlog_applied_seq", "commitlog_applied_snapshot_id"}
