@@ -18,6 +18,7 @@ from commitlog.log.topic_settings import (
     described,
     repartitioned,
     wanted_topics,
+    with_trims,
     wrong_settings,
 )
 from commitlog.log.topics import topics_of
@@ -47,9 +48,10 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
         LogRefusedError: a topic is not there, or may not be looked at.
         LogUnavailableError: no broker has answered.
     """
-    brokers, wanted = len(cluster_of(settings).brokers), wanted_topics(settings.log, partitions, 0)
+    cluster, wanted = cluster_of(settings), wanted_topics(settings.log, partitions, 0)
+    brokers, kept = len(cluster.brokers), with_trims(settings.log, wanted, cluster.topics)
     # A service looks when it begins; they may have been set otherwise since.
-    wrong = (*wrong_settings(settings, wanted), *repartitioned(settings, wanted))
+    wrong = (*wrong_settings(settings, kept), *repartitioned(settings, wanted))
     found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
     if brokers < REPLICAS:
         what = f"Kafka has {counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -59,6 +59,14 @@ def wanted_topics(log: str, partitions: int, proposal_bytes_max: int) -> dict[st
         names.dead_letters: (1, {**_FOR_EVER, **large}),
         names.control: (1, _for(HEARTBEATS_KEPT_MS)),
     }
+
+
+def with_trims(
+    log: str, wanted: Mapping[str, tuple[int, dict[str, str]]], existing: Container[str]
+) -> dict[str, tuple[int, dict[str, str]]]:
+    """The topics of a log with the one where trims are noted, if there is one: without its notes what was trimmed is a loss."""
+    trims = topics_of(log).trims
+    return {**wanted, trims: (1, _FOR_EVER)} if trims in existing else dict(wanted)
 
 
 def create_topics(settings: Settings, partitions: int, proposal_bytes_max: int, *, is_new: bool = False) -> None:
@@ -192,7 +200,7 @@ def check_topics(settings: Settings, partitions: int, proposal_bytes_max: int = 
                 f"the topic {name} has {counted(existing[name], 'partition')}, the log {settings.log} has {count}, which "
                 "cannot be changed: docs/retention.md says how its topics are made as they were"
             )
-    if wrong := wrong_settings(settings, wanted):
+    if wrong := wrong_settings(settings, with_trims(settings.log, wanted, existing)):
         raise ConfigurationError("\n".join(f"{each.what}: {each.command}" for each in wrong))
 
 

@@ -45,6 +45,7 @@ from commitlog.log.durability import weaknesses
 from commitlog.log.genesis import find_genesis, init_log
 from commitlog.log.proposals import ProposalSource
 from commitlog.log.sequencer import Phase
+from commitlog.log.topic_settings import create_trims_topic
 from commitlog.log.topics import topics_of
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.bench.sequencer_fleet import Member
@@ -372,11 +373,13 @@ def seen(settings: Settings, problem: str) -> LogHealth:
     return looks[-1]
 
 
-def test_status_when_the_receipts_are_kept_otherwise_than_a_log_needs_then_names_it_and_what_mends_it(
-    settings: Settings,
+@pytest.mark.parametrize("topic", ["receipts", "trims"])
+def test_status_when_a_topic_is_kept_otherwise_than_a_log_needs_then_names_it_and_what_mends_it(
+    settings: Settings, topic: str
 ) -> None:
     run_json(settings, "init")
-    topic = topics_of(settings.log).receipts
+    create_trims_topic(settings)
+    topic = getattr(topics_of(settings.log), topic)
     policy = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[policy])
     for answer in make_admin(settings).incremental_alter_configs([changed]).values():

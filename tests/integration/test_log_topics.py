@@ -25,7 +25,7 @@ from commitlog.log.access_rules import Role, apply
 from commitlog.log.codec import decode_record
 from commitlog.log.connection import make_admin
 from commitlog.log.genesis import init_log, read_genesis, require_genesis
-from commitlog.log.topic_settings import check_topics, described, partition_counts
+from commitlog.log.topic_settings import check_topics, create_trims_topic, described, partition_counts
 from commitlog.log.topics import topics_of
 
 
@@ -106,12 +106,14 @@ def test_init_when_the_results_are_of_an_unknown_schema_then_refused(settings: S
         ("results", "cleanup.policy", "compact"),
         ("results", "max.message.bytes", "100000"),
         ("proposals", "retention.bytes", "1000000"),
+        ("trims", "retention.ms", "604800000"),
     ],
 )
 def test_topics_when_set_so_that_the_log_could_lose_something_then_refused(
     settings: Settings, topic: str, name: str, value: str
 ) -> None:
     genesis = init_log(settings)
+    create_trims_topic(settings)
     check_topics(settings, 2, genesis.settings.proposal_bytes_max)
     full_name = getattr(topics_of(settings.log), topic)
     alter(settings, full_name, name, value)

@@ -58,6 +58,12 @@ def test_topics_when_one_is_set_to_lose_records_then_named_however_many_brokers_
     ]
 
 
+def test_topics_when_what_was_trimmed_could_be_forgotten_then_named(asked: dict[str, Any]) -> None:
+    settings = {**GOOD, "retention.ms": "604800000"}
+    told = found(asked, settings=settings, topics={"main.trims": Plain(partitions=range(1))})
+    assert ("the topic main.trims has retention.ms=604800000, a log needs -1", False) in told
+
+
 def test_topics_when_partitions_were_added_then_named_before_the_service_is_not_started_again(
     asked: dict[str, Any],
 ) -> None:

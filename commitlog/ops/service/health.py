@@ -24,7 +24,14 @@ from commitlog.local.processes import is_stopped
 from commitlog.local.room import full_disks
 from commitlog.log.genesis import require_genesis
 from commitlog.log.heartbeats import HeartbeatListener
-from commitlog.log.topic_settings import missing_topics, repartitioned, wanted_topics, wrong_settings
+from commitlog.log.topic_settings import (
+    missing_topics,
+    partition_counts,
+    repartitioned,
+    wanted_topics,
+    with_trims,
+    wrong_settings,
+)
 from commitlog.log.undecided import has_proposal, sent_before
 from commitlog.ops.service.links import LinkHealth, link_healths
 from commitlog.ops.service.listening import measures_note, running, running_at, unready
@@ -195,8 +202,9 @@ def _ill_set(settings: Settings, partitions: int) -> tuple[str, ...]:
     missing = missing_topics(settings, wanted)
     gone = [f"there is no topic {name}: `commitlog init` creates what a log lacks" for name in missing]
     gone += [f"{each.what}: {each.command}" for each in repartitioned(settings, wanted)]
+    there = {name: wanted[name] for name in wanted if name not in missing}
     try:
-        wrong = wrong_settings(settings, {name: wanted[name] for name in wanted if name not in missing})
+        wrong = wrong_settings(settings, with_trims(settings.log, there, partition_counts(settings)))
     except LogRefusedError:
         return tuple(gone)
     return (*gone, *(f"{each.what}: {each.command}" for each in wrong))
