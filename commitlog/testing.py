@@ -96,6 +96,9 @@ class _GroupPosition:
     def store(self, seq: int) -> None:
         self._positions[self._group] = seq
 
+    def keep(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -138,7 +138,7 @@ class ReadableLog:
                 handled, and so does the end of the ``with`` block unless an exception ends it. The next subscription of the
                 group goes on there, so that none is left out; after a crash those of the last half second may come again.
                 One process at a time. ``after_seq`` and ``from_snapshot`` are for a group that has no position, as a new one,
-                or one that Kafka has forgotten (its ``offsets.retention.minutes``, a week, after the last outcome).
+                or one that Kafka has forgotten, for nobody had it for a week (its ``offsets.retention.minutes``).
             missing_ok: whether ``tables`` may name some that never were, and may be created yet.
 
         Raises:

@@ -76,6 +76,8 @@ class Subscription(Iterator[Outcome]):
         for outcomes in self._begin(self._after_seq):
             if self._is_closed:
                 return
+            if self._position is not None and not outcomes:
+                self._position.keep()
             yield from outcomes
 
     def __enter__(self) -> Subscription:

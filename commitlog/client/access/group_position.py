@@ -12,6 +12,8 @@ from commitlog.log.connection import REQUEST_TIMEOUT_S, answered, make_admin, ma
 from commitlog.log.topics import topics_of
 
 STORED_EVERY_MS = 500
+KEPT_EVERY_S = 3600.0
+"""Kafka forgets what it was not told for its ``offsets.retention.minutes``, a week unless the brokers are told otherwise."""
 
 
 class KafkaGroupPosition:
@@ -28,6 +30,8 @@ class KafkaGroupPosition:
         self._log_id = log_id.hex()
         self._topic = topics_of(settings.log).results
         self._stored: TopicPartition | None = None
+        self._kept: TopicPartition | None = None
+        self._told_s = settings.machine.now_s()
         # It reads nothing: Kafka keeps offsets of partitions that a consumer is assigned.
         self._consumer: Consumer = make_consumer(
             settings,
@@ -46,12 +50,26 @@ class KafkaGroupPosition:
         [found] = answered(self._settings, lambda: self._consumer.committed(asked, timeout=REQUEST_TIMEOUT_S))
         self._consumer.assign([TopicPartition(self._topic, 0, 0)])
         self._consumer.pause(asked)
-        return found.offset if found.offset >= 0 and found.metadata == self._log_id else None
+        if found.offset < 0 or found.metadata != self._log_id:
+            return None
+        self._kept = self._at(found.offset)
+        return found.offset
 
     def store(self, seq: int) -> None:
         """Take note that an outcome, and all before it, are handled; Kafka is told within half a second, or by ``close``."""
-        self._stored = TopicPartition(self._topic, 0, seq, metadata=self._log_id)
+        self._stored = self._kept = self._at(seq)
+        self._told_s = self._settings.machine.now_s()
         self._consumer.store_offsets(offsets=[self._stored])
+
+    def keep(self) -> None:
+        """Tell Kafka of it again, now and then, while nothing is handled; if it does not hear of it, it will the next time."""
+        now_s = self._settings.machine.now_s()
+        if self._kept is None or now_s - self._told_s < KEPT_EVERY_S:
+            return
+        self._told_s = now_s
+        # Another thread may have closed it meanwhile.
+        with suppress(KafkaException, RuntimeError):
+            self._consumer.commit(offsets=[self._kept], asynchronous=True)
 
     def close(self) -> None:
         """Have Kafka keep what was stored, and let go of the connection.
@@ -66,6 +84,9 @@ class KafkaGroupPosition:
         finally:
             with suppress(KafkaException):
                 consumer.close()
+
+    def _at(self, seq: int) -> TopicPartition:
+        return TopicPartition(self._topic, 0, seq, metadata=self._log_id)
 
 
 def group_positions(settings: Settings, log_id: bytes) -> dict[str, int]:

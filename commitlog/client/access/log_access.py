@@ -80,6 +80,10 @@ class GroupPosition(Protocol):
         """Keep another one."""
         ...
 
+    def keep(self) -> None:
+        """Keep the same one on; asked again and again while nothing is handled."""
+        ...
+
     def close(self) -> None:
         """Let go of connections; what was stored is kept by then."""
         ...
