@@ -31,6 +31,7 @@ OBJECTS = list(yaml.safe_load_all((DEPLOY / "kubernetes/commitlog.yaml").read_te
 KUSTOMIZATION = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text(encoding="utf-8"))
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 UNIT = (DEPLOY / "systemd/commitlog.service").read_text(encoding="utf-8")
+DEPLOYING = (ROOT / "docs/deploying.md").read_text(encoding="utf-8")
 KUBERNETES = "1.33"
 VARIABLE = re.compile(r"\bCOMMITLOG_[A-Z_]+\b")
 
@@ -129,11 +130,18 @@ def test_command_then_is_one_with_these_options(arguments: list[str]) -> None:
     command.make_parser(click.Context(command, context)).parse_args(list(options))
 
 
-def test_unit_then_its_home_is_one_that_it_may_look_into() -> None:
+def test_unit_then_its_home_is_one_that_it_may_look_into_and_that_of_commands_run_as_it_is() -> None:
     lines = UNIT.splitlines()
     assert "ProtectHome=yes" in lines
     [state] = [line.partition("=")[2] for line in lines if line.startswith("StateDirectory=")]
-    assert f"Environment=HOME=/var/lib/{state}" in lines
+    told = (DEPLOY / "systemd/commitlog.env").read_text(encoding="utf-8").splitlines()
+    assert {f"HOME=/var/lib/{state}", f"COMMITLOG_HOME=/var/lib/{state}"} <= {*told}
+    [run] = re.findall(r"^systemd-run (.+?[^\\])$", DEPLOYING, re.MULTILINE | re.DOTALL)
+    options = [option.removeprefix("--property=") for option in shlex.split(run)]
+    [user] = [line.partition("=")[2] for line in lines if line.startswith("User=")]
+    as_unit = {"EnvironmentFile", "WorkingDirectory"}
+    settings = {line for line in lines if line.partition("=")[0] in as_unit}
+    assert {*options} >= {f"--uid={user}", *settings}
 
 
 def test_image_then_is_sent_what_it_copies_and_nothing_else_of_a_checkout() -> None:
@@ -207,8 +215,7 @@ def test_secrets_when_openssl_is_missing_at_first_then_the_next_run_makes_them_a
 
 
 def test_writer_of_the_host_then_is_told_of_brokers_and_catalog_where_compose_has_them() -> None:
-    page = (ROOT / "docs/deploying.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"```text\n((?:export .*\n)+)```", page)
+    [block] = re.findall(r"```text\n((?:export .*\n)+)```", DEPLOYING)
     told = dict(re.findall(r"(COMMITLOG_\w+)=(\S+)", block))
     brokers = [COMPOSE["services"][f"kafka-{number}"]["ports"] for number in (1, 2, 3)]
     assert told["COMMITLOG_BOOTSTRAP_SERVERS"].split(",") == [port.rpartition(":")[0] for [port] in brokers]
