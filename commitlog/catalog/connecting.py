@@ -90,6 +90,11 @@ def is_pooled(conn: Connection) -> bool:
     return conn.prepare_threshold is None
 
 
+def is_replica(conn: Connection) -> bool:
+    """Whether it is to a server that follows another one, which can only be read, and where nobody is notified."""
+    return conn.info.parameter_status("in_hot_standby") == "on"
+
+
 def check_keeps_session(conn: Connection) -> None:
     """See that what is set in a session stays with it, and is no other client's.
 

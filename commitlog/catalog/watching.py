@@ -13,13 +13,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import LiteralString
 
-from commitlog.catalog.connecting import is_pooled
+from commitlog.catalog.connecting import is_pooled, is_replica
 from commitlog.catalog.queries import Catalog, Shown
 from commitlog.errors import CatalogUnavailableError
 
 _LISTEN_S = 0.5
 """A notification may get lost with its connection."""
-_POOLED_S = 0.05
+_UNTOLD_S = 0.05
 """So long a reader waits between two looks where it cannot listen."""
 
 # The lock is what the projector sees of those who wait: no more than whether there are any.
@@ -145,9 +145,9 @@ class CatalogWatch:
 
     def _listen(self, left_s: float) -> None:
         with self._catalog.connected() as conn:
-            if is_pooled(conn):
-                # What is told to a session that was lent is told to nobody.
-                time.sleep(min(left_s, _POOLED_S))
+            if is_pooled(conn) or is_replica(conn):
+                # What is told to a session that was lent is told to nobody, and a replica lets nobody listen.
+                time.sleep(min(left_s, _UNTOLD_S))
             elif self._listening is not conn:
                 # What was written before listening began is seen by the look that follows.
                 conn.execute(_BEGIN_LISTENING)

@@ -28,6 +28,8 @@ class FakeCatalog:
         self.is_away = False
         self.connection = self
         self.prepare_threshold: int | None = 5
+        self.info = self
+        self.is_replica = False
         self._using = threading.Lock()
 
     @contextmanager
@@ -47,6 +49,9 @@ class FakeCatalog:
 
     def execute(self, statement: str) -> None:
         self.said.append(statement.split()[0])
+
+    def parameter_status(self, name: str) -> str | None:
+        return "on" if name == "in_hot_standby" and self.is_replica else "off"
 
     def notifies(self, *, timeout: float, stop_after: int) -> Sequence[str]:
         self.listening.set()
@@ -182,7 +187,7 @@ class _Anew:
 
     def __init__(self, catalog: FakeCatalog) -> None:
         self.execute, self.notifies = catalog.execute, catalog.notifies
-        self.prepare_threshold = catalog.prepare_threshold
+        self.prepare_threshold, self.info = catalog.prepare_threshold, catalog.info
 
 
 def test_look_anew_when_the_catalog_is_older_than_it_was_then_says_how_far_it_was(
@@ -201,13 +206,17 @@ def test_look_anew_when_the_catalog_is_older_than_it_was_then_says_how_far_it_wa
     assert watch.look_anew() == seen
 
 
-def test_wait_when_a_pooler_lends_the_session_then_looks_again_and_does_not_listen(
-    watch: CatalogWatch, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_replica", [False, True], ids=["a pooler", "a replica"])
+def test_wait_when_nobody_is_notified_there_then_looks_again_and_does_not_listen(
+    watch: CatalogWatch, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch, *, is_replica: bool
 ) -> None:
     def moves(_: float) -> None:
         catalog.at = 1
 
-    catalog.prepare_threshold = None
+    if is_replica:
+        catalog.is_replica = True
+    else:
+        catalog.prepare_threshold = None
     monkeypatch.setattr("commitlog.catalog.watching.time.sleep", moves)
     assert watch.wait_until(at(1), 60) == Shown(1, 1, 1, 1)
     assert catalog.said == ["SHOWN", "SHOWN"]
