@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes once what docker-compose.yml needs: passwords in .env, an authority and the three brokers' certificates in
-# deploy/compose/secrets. It keeps what is already there. Needs openssl. DAYS is how long the certificates are valid.
+# deploy/compose/secrets. It keeps what is already there, but for certificates that end within a month, which it makes anew:
+# restart the containers then. Needs openssl. DAYS is how long the certificates are valid.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -25,11 +26,13 @@ fi
 mkdir -p secrets
 cd secrets
 curve="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
-if [ ! -e authority.pem ]; then
+lasts() { [ -e "$1" ] && openssl x509 -checkend 2592000 -noout -in "$1" > /dev/null; }
+if ! lasts authority.pem; then
+  rm -f kafka-?.pem
   openssl req -x509 $curve -keyout authority.key -out authority.pem -days "${DAYS:-825}" -subj "/CN=commitlog authority" 2>/dev/null
 fi
 for broker in kafka-1 kafka-2 kafka-3; do
-  [ -e "$broker.pem" ] && continue
+  lasts "$broker.pem" && continue
   openssl req -new $curve -keyout "$broker.key" -out "$broker.csr" -subj "/CN=kafka" 2>/dev/null
   printf 'subjectAltName=DNS:%s,DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n' "$broker" > "$broker.ext"
   openssl x509 -req -in "$broker.csr" -CA authority.pem -CAkey authority.key -CAcreateserial -days "${DAYS:-825}" \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -212,6 +213,29 @@ def test_secrets_when_openssl_is_missing_at_first_then_the_next_run_makes_them_a
     assert all(made.values()), made
     for broker in ("kafka-1", "kafka-2", "kafka-3"):
         ssl.create_default_context().load_cert_chain(script.parent / f"secrets/{broker}.pem")
+
+
+def test_secrets_when_certificates_end_soon_then_these_are_made_anew_and_nothing_else(tmp_path: Path) -> None:
+    script = tmp_path / "deploy/compose/secrets.sh"
+    script.parent.mkdir(parents=True)
+    shutil.copy(DEPLOY / "compose/secrets.sh", script)
+
+    def made(days: int) -> dict[str, str]:
+        subprocess.run(["/bin/sh", script], check=True, env={**os.environ, "DAYS": str(days)})
+        folder = script.parent / "secrets"
+        trusting = ssl.create_default_context(cafile=str(folder / "authority.pem"))
+        assert len(trusting.get_ca_certs()) == 1
+        for broker in ("kafka-1", "kafka-2", "kafka-3"):
+            place = str(folder / f"{broker}.pem")
+            subprocess.run(["openssl", "verify", "-CAfile", folder / "authority.pem", place], check=True)
+        return {each.name: each.read_text(encoding="utf-8") for each in (tmp_path / ".env", *folder.glob("*.pem"))}
+
+    ending, renewed = made(20), made(100)
+    assert {name for name in ending if ending[name] != renewed[name]} == {*ending} - {".env"}
+    (script.parent / "secrets/kafka-2.pem").unlink()
+    again = made(100)
+    assert {name for name in renewed if renewed[name] != again[name]} == {"kafka-2.pem"}
+    assert made(100) == again
 
 
 def test_writer_of_the_host_then_is_told_of_brokers_and_catalog_where_compose_has_them() -> None:
