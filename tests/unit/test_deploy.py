@@ -191,6 +191,14 @@ def test_compose_when_a_profile_is_started_then_it_is_whole_and_nobody_serves_as
     assert set(re.findall(r"^CREATE ROLE (\w+) NOLOGIN;$", roles, re.MULTILINE)) == set(ROLES)
 
 
+def test_compose_when_the_lake_is_in_a_store_then_its_services_are_given_what_reaches_it() -> None:
+    for name in ("commitlog", "owner", "commitlog-1", "commitlog-2"):
+        told = COMPOSE["services"][name]["environment"]
+        # A name alone is given on as it is, or not at all: an empty one would be taken for a key.
+        passed_on = {variable for variable, value in told.items() if value is None}
+        assert passed_on >= {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_ENDPOINT_URL"}, name
+
+
 def test_compose_variables_then_are_those_that_the_script_makes_or_have_a_value() -> None:
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     made = re.findall(r"^(\w+)=\$\(", (DEPLOY / "compose/secrets.sh").read_text(encoding="utf-8"), re.MULTILINE)
