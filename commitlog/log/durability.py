@@ -1,6 +1,7 @@
 """Whether Kafka keeps what it has acknowledged: what a production topic needs beyond what a log cannot do without.
 
-On fewer than three brokers this is only good to know: an embedded broker, or a test's, has nobody to copy to.
+For a log that was made on fewer than three brokers this is only good to know: an embedded one, or a test's, has nobody to
+copy to.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Weakness(NamedTuple):
 
 
 def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
-    """What a log's topics lack of replication 3, two replicas in sync and clean elections only, and how one is set so that it
-    loses records by itself, or its service is not started again.
+    """What a log's topics lack of replication 3, all replicas in sync, acknowledgements by two and clean elections only,
+    and how one is set so that it loses records by itself, or its service is not started again.
 
     Args:
         settings: which log, and where.
@@ -53,16 +54,25 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
     # A service looks when it begins; they may have been set otherwise since.
     wrong = (*wrong_settings(settings, kept), *repartitioned(settings, wanted))
     found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
-    if brokers < REPLICAS:
+    topics = topics_of(settings.log)
+    copies = {name: _copies(settings, name) for name in (topics.proposals, topics.results)}
+    # A broker that is away is not among those that Kafka names.
+    if brokers < REPLICAS and min(each.replicas for each in copies.values()) < REPLICAS:
         what = f"Kafka has {counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"
         advice = f"use {REPLICAS} brokers in production; on fewer set flush.messages=1 on proposals and results, or accept it"
         return [*found, Weakness(what, advice, is_note=True)]
-    topics = topics_of(settings.log)
-    for name, values in described(settings, (topics.proposals, topics.results)).items():
-        replicas = _replicas(settings, name)
+    for name, values in described(settings, copies).items():
+        replicas, in_sync = copies[name]
         if replicas < REPLICAS:
             advice = f"reassign its partitions to {REPLICAS} replicas each (kafka-reassign-partitions.sh)"
             found.append(Weakness(f"the topic {name} has {counted(replicas, 'replica')}", advice, is_note=False))
+        elif in_sync < replicas:
+            what = f"of the {replicas} replicas of the topic {name} {in_sync} hold all that was acknowledged"
+            advice = (
+                "start the broker that is away; if another one has taken its place, reassign its partitions to brokers that "
+                "run (kafka-reassign-partitions.sh)"
+            )
+            found.append(Weakness(what, advice, is_note=False))
         if int(values.get(IN_SYNC_SETTING) or 1) < IN_SYNC_MIN:
             found.append(_setting(name, IN_SYNC_SETTING, values, str(IN_SYNC_MIN)))
         if values.get(UNCLEAN_SETTING) == "true":
@@ -70,11 +80,19 @@ def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
     return found
 
 
-def _replicas(settings: Settings, topic: str) -> int:
-    """Of the partition that has the fewest."""
+class _Copies(NamedTuple):
+    """How many brokers are to hold a partition, and how many hold all of it now."""
+
+    replicas: int
+    in_sync: int
+
+
+def _copies(settings: Settings, topic: str) -> _Copies:
+    """Of the partitions that have the fewest."""
     admin, topics = make_admin(settings), TopicCollection([topic])
     found = all_answered(settings, lambda: admin.describe_topics(topics, request_timeout=REQUEST_TIMEOUT_S))
-    return min(len(partition.replicas) for partition in found[topic].partitions)
+    partitions = found[topic].partitions
+    return _Copies(min(len(each.replicas) for each in partitions), min(len(each.isr) for each in partitions))
 
 
 def _setting(topic: str, key: str, values: dict[str, str | None], wanted: str) -> Weakness:

@@ -22,6 +22,9 @@ from commitlog.log.topics import topics_of
 
 pytestmark = pytest.mark.nightly
 
+AWAY = ["of the 3 replicas of the"] * 2
+"""What the proposals and the results lack while one broker is away."""
+
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[ThreeBrokers]:
@@ -61,6 +64,7 @@ def test_broker_when_each_in_turn_is_killed_then_writers_are_answered_and_nothin
             killed.append(brokers.leader_of(topic))
             brokers.kill(killed[-1])
             writers.wait_until_answered()
+            assert [each.what.partition(" topic ")[0] for each in weaknesses(owner, owner.partitions)] == AWAY
             brokers.start(killed[-1])
     assert set(killed) <= set(BROKERS)
     check(owner, writers)

@@ -16,14 +16,15 @@ GOOD = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A cluster: how many brokers, replicas of each partition, and the settings of the topics."""
-    cluster: dict[str, Any] = {"brokers": 3, "replicas": [3, 3], "settings": GOOD, "topics": {}}
+    """A cluster: how many brokers, replicas of each partition, those in sync where not all are, and how topics are set."""
+    cluster: dict[str, Any] = {"brokers": 3, "replicas": [3, 3], "in_sync": None, "settings": GOOD, "topics": {}}
 
     def described(_: Settings, names: tuple[str, ...]) -> dict[str, dict[str, str]]:
         return dict.fromkeys(names, cluster["settings"])
 
     def topic() -> Plain:
-        return Plain(partitions=[Plain(replicas=range(count)) for count in cluster["replicas"]])
+        counts = zip(cluster["replicas"], cluster["in_sync"] or cluster["replicas"], strict=True)
+        return Plain(partitions=[Plain(replicas=range(count), isr=range(in_sync)) for count, in_sync in counts])
 
     admin = Plain(
         list_topics=lambda timeout: Plain(brokers=range(cluster["brokers"]), topics=cluster["topics"]),
@@ -79,6 +80,25 @@ def test_topics_when_there_is_one_broker_then_it_is_only_good_to_know(asked: dic
     [(what, is_note)] = found(asked, brokers=1, replicas=[1], settings={"min.insync.replicas": "1"})
     assert is_note
     assert what.startswith("Kafka has 1 broker: a lost disk, or a power loss,")
+
+
+@pytest.mark.parametrize("brokers", [2, 3], ids=["one is away", "another one has taken its place"])
+def test_topics_when_a_replica_is_away_then_each_is_named_and_what_else_it_lacks(
+    asked: dict[str, Any], brokers: int
+) -> None:
+    settings = {**GOOD, "unclean.leader.election.enable": "true"}
+    told = found(asked, brokers=brokers, in_sync=[3, 2], settings=settings)
+    assert told == [
+        each
+        for topic in ("main.proposals", "main.results")
+        for each in (
+            (f"of the 3 replicas of the topic {topic} 2 hold all that was acknowledged", False),
+            (
+                f"the topic {topic} has unclean.leader.election.enable=true, a log in production needs false",
+                False,
+            ),
+        )
+    ]
 
 
 @pytest.mark.parametrize(
