@@ -11,6 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import TopicCollection
 
 from commitlog.config import Settings
+from commitlog.domain.model import Genesis
 from commitlog.domain.model.definitions import counted
 from commitlog.log.connection import REQUEST_TIMEOUT_S, all_answered, cluster_of, make_admin
 from commitlog.log.topic_settings import (
@@ -37,19 +38,20 @@ class Weakness(NamedTuple):
     is_note: bool
 
 
-def weaknesses(settings: Settings, partitions: int) -> list[Weakness]:
+def weaknesses(settings: Settings, genesis: Genesis) -> list[Weakness]:
     """What a log's topics lack of replication 3, all replicas in sync, acknowledgements by two and clean elections only,
     and how one is set so that it loses records by itself, or its service is not started again.
 
     Args:
         settings: which log, and where.
-        partitions: that it was made with.
+        genesis: what it was made with.
 
     Raises:
         LogRefusedError: a topic is not there, or may not be looked at.
         LogUnavailableError: no broker has answered.
     """
-    cluster, wanted = cluster_of(settings), wanted_topics(settings.log, partitions, 0)
+    cluster = cluster_of(settings)
+    wanted = wanted_topics(settings.log, genesis.partitions, genesis.settings.proposal_bytes_max)
     brokers, kept = len(cluster.brokers), with_trims(settings.log, wanted, cluster.topics)
     # A service looks when it begins; they may have been set otherwise since.
     wrong = (*wrong_settings(settings, kept), *repartitioned(settings, wanted))

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from commitlog.config import Settings
+from commitlog.domain.model import Genesis, LogSettings
 from commitlog.log import connection, durability, topic_settings
 from commitlog.log.durability import weaknesses
 
+GENESIS = Genesis(log_id=bytes(16), partitions=4, created_at_ms=0, settings=LogSettings())
 GOOD = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 
 
@@ -41,7 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def found(cluster: dict[str, Any], **changed: object) -> list[tuple[str, bool]]:
     cluster.update(changed)
-    return [(each.what, each.is_note) for each in weaknesses(Settings.load(environment={}, log="main"), 4)]
+    return [(each.what, each.is_note) for each in weaknesses(Settings.load(environment={}, log="main"), GENESIS)]
 
 
 def test_topics_when_set_as_production_needs_then_nothing_is_found(asked: dict[str, Any]) -> None:
@@ -56,6 +58,22 @@ def test_topics_when_one_is_set_to_lose_records_then_named_however_many_brokers_
     assert told[:5] == [
         (f"the topic main.{topic} has cleanup.policy=compact, a log needs delete", False)
         for topic in ("proposals", "results", "receipts", "dead-letters", "control")
+    ]
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_topics_when_one_takes_less_than_the_log_then_named_before_the_service_is_not_started_again(
+    asked: dict[str, Any], brokers: int
+) -> None:
+    told = found(asked, brokers=brokers, settings={**GOOD, "max.message.bytes": "1000000"})
+    assert [what for what, is_note in told if not is_note] == [
+        f"the topic main.{topic} has max.message.bytes=1000000, a log needs {needed}"
+        for topic, needed in (
+            ("proposals", 4_008_192),
+            ("results", 8_065_536),
+            ("receipts", 8_065_536),
+            ("dead-letters", 8_065_536),
+        )
     ]
 
 

@@ -45,7 +45,7 @@ def init_command(settings: Settings, source: str | None, dry_run: bool, as_json:
             return
     prepare(settings)
     genesis = require_genesis(settings)
-    for weakness in weaknesses(settings, genesis.partitions):
+    for weakness in weaknesses(settings, genesis):
         click.echo(f"note: {weakness.what}; {weakness.advice}", err=True)
     if as_json:
         print_json({"log": settings.log, **to_json(genesis)})

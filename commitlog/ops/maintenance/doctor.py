@@ -162,9 +162,7 @@ def examine_on(
             yield CheckResult(name, tuple(findings(check, catalog)))
     missing = () if log.state is None else tuple(missing_handlers(log.state, InstalledHandlers()))
     yield CheckResult(HANDLERS, missing)
-    yield CheckResult(
-        DURABILITY, tuple(Finding(*each) for each in weaknesses(settings, require_genesis(settings).partitions))
-    )
+    yield CheckResult(DURABILITY, tuple(Finding(*each) for each in weaknesses(settings, require_genesis(settings))))
     yield _room(settings)
     if storage:
         yield from examine_storage(conn, log_id=log.log_id, log=settings.log, footers=footers)

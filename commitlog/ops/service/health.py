@@ -17,6 +17,7 @@ from typing import TypeVar, cast
 from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
 from commitlog.config import Settings
+from commitlog.domain.model import Genesis
 from commitlog.domain.model.definitions import counted
 from commitlog.errors import CommitLogError, LogRefusedError
 from commitlog.local.home import read_run_file, runner_pid
@@ -142,7 +143,7 @@ def log_health(settings: Settings) -> LogHealth:
     ill_set: tuple[str, ...] = ()
     try:
         genesis = require_genesis(settings)
-        ill_set = _ill_set(settings, genesis.partitions)
+        ill_set = _ill_set(settings, genesis)
         with (
             closing(HeartbeatListener(settings)) as listener,
             closing(Catalog(settings.database_url)) as catalog,
@@ -195,10 +196,10 @@ def _at_the_border(settings: Settings, partitions: int) -> tuple[RelayHealth | N
     return found, () if found.running else (f"no relay is active: {_who_starts(settings, 'relay')}",)
 
 
-def _ill_set(settings: Settings, partitions: int) -> tuple[str, ...]:
+def _ill_set(settings: Settings, genesis: Genesis) -> tuple[str, ...]:
     """Topics that are not there, or are set so that the log loses or refuses something, such as answers, and how each is
     mended; nothing where these credentials may not look."""
-    wanted = wanted_topics(settings.log, partitions, 0)
+    wanted = wanted_topics(settings.log, genesis.partitions, genesis.settings.proposal_bytes_max)
     missing = missing_topics(settings, wanted)
     gone = [f"there is no topic {name}: `commitlog init` creates what a log lacks" for name in missing]
     gone += [f"{each.what}: {each.command}" for each in repartitioned(settings, wanted)]
