@@ -73,6 +73,13 @@ def test_kubernetes_selectors_then_find_the_pods() -> None:
         assert (DEPLOY / "kubernetes" / name).exists()
 
 
+def test_kubernetes_pods_then_none_waits_for_another_that_cannot_start() -> None:
+    [stateful] = of_kind("StatefulSet")
+    assert stateful["spec"]["replicas"] == 2
+    assert stateful["spec"]["podManagementPolicy"] == "Parallel"
+    assert "updateStrategy" not in stateful["spec"], "one after the other"
+
+
 def test_kubernetes_ports_then_are_those_where_services_listen() -> None:
     ports = {each["name"]: each["containerPort"] for each in container()["ports"]}
     page = ports.pop("page")
