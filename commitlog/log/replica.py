@@ -48,6 +48,14 @@ class Untold(NamedTuple):
     refused: Outcome | None
 
 
+def state_with(state: SequencerState | None, record: ResultRecord) -> SequencerState:
+    """The state with a record of the results more, by which it changes; None is before the genesis."""
+    if isinstance(record.value, Genesis):
+        return new_state(record.value)
+    assert state is not None
+    return replay(state, record.value)
+
+
 class Replica:
     """A state, and the reader that brings it up to date.
 

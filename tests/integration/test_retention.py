@@ -8,7 +8,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -62,7 +63,9 @@ from commitlog.log.trims import last_trim
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance import restoring, trimming
 from commitlog.ops.maintenance.doctor import DURABILITY, examine
+from commitlog.ops.service import serve
 from commitlog.ops.service.health import log_health
+from commitlog.ops.service.runtime import prepared_services
 from commitlog.ops.service.serve import prepare
 
 RANGE = "4"
@@ -323,6 +326,26 @@ def test_trimmed_log_when_no_checkpoint_can_be_read_then_one_from_the_archive_st
     [saved] = load_checkpoints(trimmed)
     assert saved.position.seq == 11 < name.seq
     assert decide(trimmed, 1)[0].snapshot_id is not None
+
+
+@pytest.mark.parametrize("begin", [prepared_services, partial(serve._begin, standby=True)], ids=["up", "serve"])
+def test_trimmed_log_when_a_machine_has_no_checkpoint_then_what_serves_there_makes_it_from_the_archive(
+    trimmed: Settings, archive: Path, caplog: pytest.LogCaptureFixture, begin: Callable[[Settings], object]
+) -> None:
+    shutil.rmtree(checkpoint_dir_of(trimmed))
+    elsewhere = archive.with_name("elsewhere")
+    archive.rename(elsewhere)
+    begin(trimmed)
+    assert "no sequencer can be started here: the archive at " in caplog.text, "all else can"
+    elsewhere.rename(archive)
+    begin(trimmed)
+    [saved] = load_checkpoints(trimmed)
+    assert saved.position.seq == 11
+    [made] = checkpoint_dir_of(trimmed).iterdir()
+    before = made.stat()
+    begin(trimmed)
+    assert made.stat() == before, "once"
+    assert decide(trimmed, 1)[0].snapshot_id == 15
 
 
 def test_trimmed_log_when_the_catalog_is_lost_then_what_serves_makes_it_from_the_archive(

@@ -188,7 +188,7 @@ def projector_command(settings: Settings) -> None:
 def checkpointer_command(settings: Settings, once: bool, from_archive: bool) -> None:
     """Run a checkpointer, which regularly saves the sequencer's state and trims decided proposals from Kafka."""
     if from_archive:
-        from commitlog.ops.maintenance.trimming import checkpoint_from_archive
+        from commitlog.ops.service.archived_start import checkpoint_from_archive
 
         click.echo(str(checkpoint_from_archive(settings)))
         return

@@ -13,12 +13,12 @@ from commitlog.catalog.connecting import Connection
 from commitlog.catalog.migrations import catalog_exists
 from commitlog.client.outcomes.archive import trimmed_results
 from commitlog.config import Settings
-from commitlog.domain.model import Genesis, Outcome
-from commitlog.domain.state.index import SequencerState, new_state
-from commitlog.domain.state.replaying import replay
+from commitlog.domain.model import Outcome
+from commitlog.domain.state.index import SequencerState
 from commitlog.errors import LogIntegrityError
 from commitlog.log.checkpoint import load_checkpoints
 from commitlog.log.genesis import require_genesis
+from commitlog.log.replica import state_with
 from commitlog.log.results import LogPosition, ResultRecord, ResultsReader
 from commitlog.log.trims import last_trim, position_of
 
@@ -91,14 +91,6 @@ def read_log_side(
     fits = digest == applied_hash
     foreign = tuple(start.reader.foreign)
     return LogSide(genesis.log_id, digest, state if fits else None, last_seq, waiting_since_ms, foreign)
-
-
-def state_with(state: SequencerState | None, record: ResultRecord) -> SequencerState:
-    """The state with a record of the results more, by which it changes; None is before the genesis."""
-    if isinstance(record.value, Genesis):
-        return new_state(record.value)
-    assert state is not None
-    return replay(state, record.value)
 
 
 def _start(settings: Settings, seq: int) -> _Start:

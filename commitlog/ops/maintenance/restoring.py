@@ -22,11 +22,11 @@ from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, LogUnavailableError
 from commitlog.log.checkpoint import forget_checkpoints
 from commitlog.log.connection import MESSAGE_BYTES_MAX, batch_bytes, end_offsets, make_producer
+from commitlog.log.replica import state_with
 from commitlog.log.reports import offset_of
 from commitlog.log.results import ResultRecord
 from commitlog.log.topic_settings import create_topics, partition_counts, topic_message_bytes_max
 from commitlog.log.topics import topics_of
-from commitlog.ops.maintenance.log_side import state_with
 
 FLUSH_TIMEOUT_S = 120.0
 TOLD_EVERY = 10_000

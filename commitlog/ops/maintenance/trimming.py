@@ -16,19 +16,17 @@ from typing import NamedTuple
 
 from commitlog.catalog.queries import Catalog
 from commitlog.client.access.group_position import group_positions
-from commitlog.client.outcomes.archive import archived_ends, archived_results, trimmed_results
+from commitlog.client.outcomes.archive import archived_ends, archived_results
 from commitlog.config import Settings, without_password
 from commitlog.domain.model import Genesis
-from commitlog.domain.state.index import SequencerState
-from commitlog.errors import CatalogMismatchError, ConfigurationError, LogIntegrityError
+from commitlog.errors import CatalogMismatchError, LogIntegrityError
 from commitlog.log.chain import LogPosition
-from commitlog.log.checkpoint import checkpoint_dir_of, newest_seq, write_checkpoint
+from commitlog.log.checkpoint import newest_seq
 from commitlog.log.genesis import require_genesis
 from commitlog.log.results import ResultsReader
 from commitlog.log.topic_settings import partition_counts
 from commitlog.log.topics import border_topics_of, topics_of
-from commitlog.log.trims import delete_before, last_trim, position_of, trim_at, write_trim
-from commitlog.ops.maintenance.log_side import state_with
+from commitlog.log.trims import delete_before, last_trim, trim_at, write_trim
 from commitlog.relay.outward import last_at_border
 
 
@@ -105,23 +103,6 @@ def trim(
         ),
     )
     return Trimmed(found.position.seq, found.position.seq - begins, held_by)
-
-
-def checkpoint_from_archive(settings: Settings) -> Path:
-    """Make the checkpoint that a service needs where all its own are lost, or older than what was trimmed.
-
-    Raises:
-        ConfigurationError: nothing was trimmed, so none is needed.
-        LogIntegrityError: the archive does not hold what was trimmed.
-    """
-    noted = last_trim(settings)
-    if noted is None:
-        raise ConfigurationError(f"no results of {settings.log} were trimmed: the service starts without a checkpoint")
-    state: SequencerState | None = None
-    for record in trimmed_results(noted):
-        state = state_with(state, record)
-    assert state is not None
-    return write_checkpoint(checkpoint_dir_of(settings), state, position_of(noted), settings.machine)
 
 
 class _Checked(NamedTuple):

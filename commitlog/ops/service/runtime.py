@@ -55,13 +55,16 @@ ServiceFactory = Callable[[Settings], Sequence[Service]]
 
 
 def prepared_services(settings: Settings) -> Sequence[Service]:
-    """Those of `serve`, after the log and its catalog were made where they are missing.
+    """Those of `serve`, after the log, its catalog and the checkpoint of a trimmed one were made where they are missing.
 
     Raises:
         LocalRuntimeError: the lake is not where the log has it.
     """
+    from commitlog.ops.service.archived_start import ensure_checkpoint
+
     _check_not_moved(settings)
     prepare(settings)
+    ensure_checkpoint(settings)
     return wanted_services(settings)
 
 
