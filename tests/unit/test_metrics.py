@@ -36,7 +36,7 @@ from commitlog.errors import ConfigurationError, LogUnavailableError, OutcomeUnk
 from commitlog.gateway.committing import Answer
 from commitlog.local import processes
 from commitlog.log.chain import Skip
-from commitlog.log.sequencer import Phase, SequencerStatus
+from commitlog.log.sequencer import EXIT_FENCED, Phase, SequencerStatus
 from commitlog.observing.durations import Durations
 from commitlog.ops.metrics_page import metrics_page
 from commitlog.ops.service import health, serve
@@ -48,7 +48,15 @@ from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.notes import Notes
 from commitlog.ops.service.serve import wanted_services
-from commitlog.ops.service.supervisor import RELAY, Service, Supervised, Supervisor
+from commitlog.ops.service.supervisor import (
+    EXIT_LINK_STOPPED,
+    LINK,
+    RELAY,
+    Restarts,
+    Service,
+    Supervised,
+    Supervisor,
+)
 from commitlog.ops.service.watched import (
     WatchedCheckpointer,
     WatchedGateway,
@@ -244,6 +252,19 @@ def test_alerts_when_they_name_measures_then_those_are_told(told: dict[tuple[str
         used = set(NAME.findall(rule["expr"]))
         assert used, rule
         assert used <= names, rule
+
+
+def test_alert_of_what_keeps_ending_then_two_machines_that_run_a_link_in_turns_do_not_raise_it() -> None:
+    [rule] = [rule for group in ALERTS for rule in group["rules"] if rule["alert"] == "CommitlogKeepsEnding"]
+    alone, link = re.findall(
+        r'increase\(commitlog_service_starts_total\{service(!~|=~)"link-\.\*"\}\[15m\]\) > (\d+)', rule["expr"]
+    )
+    assert [alone[0], link[0]] == ["!~", "=~"]
+    assert LINK == "link-"
+    begins_after_s = Restarts().delay_s(EXIT_FENCED, 60)
+    assert Restarts().delay_s(EXIT_LINK_STOPPED, 1) == begins_after_s
+    in_turns, stopped = 900 / (2 * begins_after_s), 900 / (begins_after_s + 10)
+    assert in_turns < int(link[1]) < stopped
 
 
 def test_dashboard_when_it_names_measures_then_those_are_told(told: dict[tuple[str, ...], float]) -> None:
