@@ -18,6 +18,7 @@ from pyroaring import FrozenBitMap64
 
 from commitlog.catalog import query_statements as statements
 from commitlog.catalog.agreed_snapshots import AGREE
+from commitlog.catalog.connecting import is_replica
 from commitlog.catalog.outside_files import columns_with_rows, tables_with_rows
 from commitlog.catalog.pruning import exclusions
 from commitlog.catalog.reader import CatalogReader, of_one_moment
@@ -191,6 +192,11 @@ class Catalog(CatalogReader):
         """The log's settings, as far as its results are applied."""
         told = self._select(statements.LOG_SETTINGS)[0][0]
         return changed_settings(LogSettings(), {name: told[name] for name in LogSettings.FIELDS if name in told})
+
+    def is_replica(self) -> bool:
+        """Whether this PostgreSQL follows another one, and can only be read."""
+        with self.connected() as conn:
+            return is_replica(conn)
 
     def has_projector(self) -> bool:
         """Whether a projector is connected to the catalog's database."""

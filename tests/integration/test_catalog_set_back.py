@@ -3,7 +3,6 @@ whoever saw it, or what it does not show yet, waits until it is there."""
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -16,6 +15,7 @@ import psycopg
 import pytest
 from log_running import serving
 from psycopg import sql
+from replicas import replica_of
 
 from commitlog.catalog.migrations import create_catalog
 from commitlog.catalog.projector import Projector
@@ -147,10 +147,6 @@ def test_projector_when_postgres_comes_back_older_and_nothing_is_decided_then_br
 def test_reader_of_a_replica_when_it_does_not_show_it_yet_then_it_waits_for_it(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "primary") as primary, psycopg.connect(primary.create_database("lake")) as conn:
         create_catalog(conn, log_id=bytes(16), data_path="lake", created_at=datetime(2026, 1, 1, tzinfo=UTC))
-    # Made by cp, it has the primary's user as its owner.
-    subprocess.run(["cp", "-a", str(tmp_path / "primary"), str(tmp_path / "replica")], check=True)
-    (tmp_path / "replica" / "data" / "standby.signal").touch()
-    with EmbeddedPostgres(tmp_path / "replica") as replica, closing(Catalog(replica.database_url("lake"))) as catalog:
-        with catalog.connected() as conn:
-            assert conn.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+    with replica_of(tmp_path / "primary") as replica, closing(Catalog(replica.database_url("lake"))) as catalog:
+        assert catalog.is_replica()
         assert CatalogWatch(catalog).wait_until(lambda shown: False, 0.3) is None

@@ -31,12 +31,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from log_running import serving, wait_until, write_raw
 from psycopg import sql
+from replicas import replica_of
 
 from commitlog.client.ids import new_proposal_id
 from commitlog.config import Settings
 from commitlog.domain.model.ids import format_id
 from commitlog.errors import CatalogMismatchError, LocalRuntimeError
 from commitlog.local.home import write_run_file
+from commitlog.local.postgres import EmbeddedPostgres
 from commitlog.local.processes import DirectoryLock, free_port
 from commitlog.local.proxy import KafkaProxy
 from commitlog.log.batches import Incoming
@@ -395,6 +397,17 @@ def test_status_when_a_topic_is_set_otherwise_than_a_log_needs_then_names_it_and
         lambda: any(f"{topic} has {name}={value}" in each for each in log_health(settings).problems),
         "it is seen",
     )
+
+
+def test_status_when_postgres_is_a_replica_then_says_so_and_not_that_no_projector_runs(
+    settings: Settings, tmp_path: Path
+) -> None:
+    with EmbeddedPostgres(tmp_path / "primary") as primary:
+        run_json(dataclasses.replace(settings, database_url=primary.create_database("lake")), "init")
+    with replica_of(tmp_path / "primary") as replica:
+        problems = log_health(dataclasses.replace(settings, database_url=replica.database_url("lake"))).problems
+    assert any("is a replica, which no projector can write" in each for each in problems), problems
+    assert not any("no projector is connected" in each or "clpw_" in each for each in problems), problems
 
 
 def test_status_when_a_topic_is_gone_then_names_it_until_init_has_made_it_anew(settings: Settings) -> None:

@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 from commitlog.catalog.queries import AppliedPosition, Catalog
 from commitlog.client.access.results_lookup import FoundOutcome, ResultsLookup
-from commitlog.config import Settings
+from commitlog.config import Settings, without_password
 from commitlog.domain.model import Genesis
 from commitlog.domain.model.definitions import counted
 from commitlog.errors import CommitLogError, LogRefusedError
@@ -229,12 +229,19 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
         applied = catalog.applied()
         if applied is not None and applied.log_id != log_id:
             return _Reading(problems=("the catalog belongs to another log: check COMMITLOG_DATABASE_URL",))
-        alive = _in_time(catalog.has_projector, PROJECTOR_TIMEOUT_S)
+        is_replica = catalog.is_replica()
+        alive = _in_time(catalog.has_projector, 0 if is_replica else PROJECTOR_TIMEOUT_S)
         standbys, lag_s, last = catalog.standbys(), _lag_s(lookup, applied), lookup.last()
     except CommitLogError as error:
         return _Reading(problems=(str(error),))
     problems = []
-    if not alive:
+    if is_replica:
+        address = without_password(settings.database_url)
+        problems.append(
+            f"PostgreSQL at {address} is a replica, which no projector can write, nor is one seen there that writes its "
+            "primary: set COMMITLOG_DATABASE_URL to the primary's address"
+        )
+    elif not alive:
         problems.append(f"no projector is connected to the catalog: {_who_starts(settings, 'projector')}")
     if lag_s > LAG_S_MAX:
         stuck = _unready_here(settings, "projector") or "it is slow or stuck; see its log"
