@@ -19,6 +19,7 @@ from commitlog.client import CommitLog
 from commitlog.client.files.copying import copy_whole, lasting_name
 from commitlog.client.files.outside import stays_outside
 from commitlog.client.files.places import normal_path
+from commitlog.client.tables.names import TableName
 from commitlog.client.tables.table_at import TableAt
 from commitlog.domain import model as m
 from commitlog.domain.model.altering import alter
@@ -184,7 +185,7 @@ class _Saying:
     def _check_names(self, schema: str, table: str, columns: tuple[str, ...]) -> None:
         since = self._other_since((fold(schema), fold(table)), columns)
         if since is not None:
-            target, shown = self._sites.nodes[1], f"{schema}.{table}"
+            target, shown = self._sites.nodes[1], str(TableName(schema, table))
             raise self._stopped(
                 shown,
                 f"table {shown}, or a column of it, is another one at {target} since its snapshot {since}, of which who made "
@@ -462,4 +463,4 @@ def _name(change: _OfTable) -> _Name:
 
 
 def _shown(change: _OfTable) -> str:
-    return f"{change.schema}.{change.table}"
+    return str(TableName(change.schema, change.table))

@@ -391,6 +391,24 @@ def test_link_when_rows_are_taken_out_then_stops_until_the_table_is_left_where_i
     assert bring(a, b).left_out == 1
 
 
+def test_link_when_it_cannot_bring_a_table_whose_name_has_dots_or_quotes_then_names_it_as_commands_take_it(
+    a: InMemoryCommitLog, b: InMemoryCommitLog
+) -> None:
+    name = '"s.1"."a ""quoted"" name"'
+    with a.transaction() as tx:
+        tx.create_schema("s.1")
+        tx.create_table(name, COLUMNS)
+    append(a, 1, 2, table=name)
+    bring(a, b)
+    a.table(name).delete("id = 1")
+    with pytest.raises(TableNotBroughtError) as stopped:
+        bring(a, b)
+    assert f"set the property replicated of table {name} to false" in str(stopped.value)
+    with b.transaction() as tx:
+        tx.alter(stopped.value.table).set_property(REPLICATED, "false")
+    bring(a, b)
+
+
 def test_link_when_a_keyed_table_is_left_where_it_is_then_brings_no_row_of_it_to_there_and_goes_on(
     site: Sites, a: InMemoryCommitLog, b: InMemoryCommitLog
 ) -> None:

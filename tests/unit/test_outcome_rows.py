@@ -31,3 +31,14 @@ def test_to_row_when_files_of_a_refusal_come_to_more_than_a_column_holds_then_it
     assert log.submit(m.Proposal(new_proposal_id(), "w", 0, (m.Append("main", "t", files),))).reason is m.Reason.INVALID
     [row] = pa.Table.from_pylist([to_row(log.outcomes[0], 1)], schema=OUTCOMES).to_pylist()
     assert (row["files"], row["rows"], row["bytes"]) == (2, told, told)
+
+
+def test_to_row_when_names_have_dots_or_quotes_then_they_stand_as_readers_of_tables_take_them() -> None:
+    log = InMemoryCommitLog()
+    name = '"s.1"."a ""quoted"" name"'
+    with log.transaction() as tx:
+        tx.create_schema("s.1")
+        tx.create_table(name, {"id": "int64"})
+        tx.create_table("plain", {"id": "int64"})
+    assert to_row(log.outcomes[-1], 1)["tables"] == [name, "main.plain"]
+    assert log.table(name).name == name

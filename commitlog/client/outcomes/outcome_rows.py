@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from commitlog.client.outcomes.describing import moment_of
+from commitlog.client.tables.names import TableName
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import format_id
 from commitlog.domain.model.values import is_bigint
@@ -68,7 +69,11 @@ def to_row(outcome: m.Outcome, offset: int) -> dict[str, Any]:
 
 def _of_proposal(proposal: m.Proposal) -> dict[str, Any]:
     files = [file for change in proposal.changes for file in getattr(change, "files", ())]
-    tables = [(getattr(change, "schema", None), getattr(change, "table", None)) for change in proposal.changes]
+    tables = [
+        TableName(change.schema, change.table)
+        for change in proposal.changes
+        if hasattr(change, "schema") and hasattr(change, "table")
+    ]
     return {
         "writer_epoch": proposal.writer_epoch,
         "writer_seq": proposal.writer_seq,
@@ -78,7 +83,7 @@ def _of_proposal(proposal: m.Proposal) -> dict[str, Any]:
         "message": proposal.message,
         "created_at": moment_of(proposal.created_at_ms) if proposal.created_at_ms else None,
         "change_kinds": [change.kind.value for change in proposal.changes],
-        "tables": list(dict.fromkeys(f"{schema}.{table}" for schema, table in tables if table is not None)),
+        "tables": list(dict.fromkeys(str(each) for each in tables)),
         "files": len(files),
         "rows": _sum(file.record_count for file in files),
         "bytes": _sum(file.file_size_bytes for file in files),
