@@ -300,14 +300,23 @@ def _settings(layers: list[Layer]) -> Settings:
     return settings
 
 
-def _check_together(settings: Settings) -> None:
+def check_checkpoints_apart(settings: Settings) -> None:
+    """See that the sequencer's checkpoints are not where all writers can write.
+
+    Raises:
+        ConfigurationError: they are below the data files.
+    """
     data_path = settings.data_path
     folder = unquote(urlsplit(data_path).path) if data_path.startswith("file:") else data_path
     if Path(os.path.normpath(settings.checkpoint_dir)).is_relative_to(os.path.normpath(folder)):
         raise ConfigurationError(
-            f"checkpoint_dir ({settings.sources['checkpoint_dir']}) is under data_path, where every writer can write; "
-            "choose a directory that only the service can write to"
+            f"checkpoint_dir ({settings.sources['checkpoint_dir']}) is {settings.checkpoint_dir}, under data_path, "
+            f"{data_path}, where every writer can write; choose a directory that only the service can write to"
         )
+
+
+def _check_together(settings: Settings) -> None:
+    check_checkpoints_apart(settings)
     if "bootstrap.servers" in settings.kafka:
         raise ConfigurationError(
             f"{settings.sources['kafka.bootstrap.servers']}: give the brokers' addresses as bootstrap_servers"

@@ -24,7 +24,7 @@ from commitlog.client.commit_log import CommitLog
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
-from commitlog.errors import AdoptionError, CatalogMismatchError
+from commitlog.errors import AdoptionError, CatalogMismatchError, ConfigurationError
 from commitlog.log.codec import decode_statistics
 from commitlog.log.genesis import find_genesis
 from commitlog.ops.maintenance.adopt import AdoptionProgress, adopt, open_source
@@ -268,6 +268,16 @@ def test_init_when_it_adopts_then_the_log_goes_on_from_there(
     refused = init(settings, "--adopt", sqlite_lake.source)
     assert refused.returncode != 0
     assert "outcomes already" in refused.stderr
+
+
+def test_adopt_when_the_checkpoints_would_be_below_the_lake_however_that_is_written_then_refused(
+    sqlite_lake: StockLake, tmp_path: Path
+) -> None:
+    lake = replace(sqlite_lake, data_path=f"file://{tmp_path}/data/")
+    lake.run(EVERYDAY[0])
+    settings = Settings.load(log="main", checkpoint_dir=tmp_path / "data" / "checkpoints")
+    with pytest.raises(ConfigurationError, match=rf"is {tmp_path}/data/checkpoints, under data_path"):
+        adopt(settings, lake.source, dry_run=True)
 
 
 def test_adopt_when_a_folder_has_the_letters_of_a_pattern_then_no_other_file_is_read(

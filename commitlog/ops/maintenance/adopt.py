@@ -23,7 +23,7 @@ from commitlog.adoption.source import CATALOG, SourceLake, find_losses, quoted, 
 from commitlog.adoption.translation import WRITER, AdoptedSnapshot, AdoptionCounts, Translation
 from commitlog.catalog.connecting import plain
 from commitlog.client.reading.duckdb_client import connection_text, open_duckdb
-from commitlog.config import RUN_FILE, Settings, without_password
+from commitlog.config import RUN_FILE, Settings, check_checkpoints_apart, without_password
 from commitlog.domain.model import Genesis, Outcome, Receipt, Verdict
 from commitlog.errors import AdoptionError, CommitLogError, ConfigurationError
 
@@ -200,12 +200,9 @@ def _with_data_path(settings: Settings, data_path: str) -> Settings:
             f"the lake's files are below {data_path}, not {given} ({origin}): a lake that is taken "
             "over stays where it is"
         )
-    if settings.checkpoint_dir.is_relative_to(Path(data_path)):
-        raise ConfigurationError(
-            f"checkpoint_dir ({settings.checkpoint_dir}) is below the lake's files, where every writer can write: set "
-            "another one"
-        )
-    return replace(settings, data_path=data_path.rstrip("/"))
+    settings = replace(settings, data_path=data_path.rstrip("/"))
+    check_checkpoints_apart(settings)
+    return settings
 
 
 def _first_genesis(settings: Settings) -> Genesis:
