@@ -21,6 +21,7 @@ from stock import StockLake, differences, differences_once_taken_over, stock_lak
 from commitlog.adoption.translation import Translation
 from commitlog.catalog.projector import Projector
 from commitlog.client.commit_log import CommitLog
+from commitlog.client.files.lake import claim
 from commitlog.client.reading.duckdb_client import open_lake
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis
@@ -278,6 +279,16 @@ def test_adopt_when_the_checkpoints_would_be_below_the_lake_however_that_is_writ
     settings = Settings.load(log="main", checkpoint_dir=tmp_path / "data" / "checkpoints")
     with pytest.raises(ConfigurationError, match=rf"is {tmp_path}/data/checkpoints, under data_path"):
         adopt(settings, lake.source, dry_run=True)
+
+
+def test_adopt_when_the_lake_is_another_logs_then_is_refused_before_kafka_is_asked(sqlite_lake: StockLake) -> None:
+    sqlite_lake.run(EVERYDAY[0])
+    claim(sqlite_lake.data_path, bytes(range(16)), "other")
+    with pytest.raises(ConfigurationError, match=r"belongs to log other .*: choose another one for log main"):
+        adopt(Settings.load(log="main"), sqlite_lake.source, dry_run=True)
+    # An adoption of its own that is to go on has marked it, too.
+    _, again = adopt(Settings.load(log="other"), sqlite_lake.source, dry_run=True)
+    assert again.counts.tables == 1
 
 
 def test_adopt_when_a_folder_has_the_letters_of_a_pattern_then_no_other_file_is_read(

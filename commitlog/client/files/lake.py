@@ -104,8 +104,13 @@ def check_owner(data_path: str, log_id: bytes | None, log: str) -> LakeOwner | N
     return found
 
 
-def check_free(data_path: str, log: str) -> None:
+def check_free(data_path: str, log: str, *, may_be_there: bool = False) -> None:
     """See that a data path can be that of a log that is not there yet, as far as that is seen from here.
+
+    Args:
+        data_path: where the lake's files are.
+        log: the log's name.
+        may_be_there: Kafka was not asked: what a log of this name has marked may be this one's.
 
     Raises:
         ConfigurationError: it is another log's, or lies in the folder of another.
@@ -113,7 +118,9 @@ def check_free(data_path: str, log: str) -> None:
     from pyarrow import ArrowInvalid
 
     try:
-        check_owner(data_path, None, log)
+        owner = owner_of(data_path) if may_be_there else None
+        if owner is None or owner.log != log:
+            check_owner(data_path, None, log)
     except (OSError, ArrowInvalid) as error:
         _logger.warning("whose the data path %s is cannot be seen from here: %s", data_path, error)
 

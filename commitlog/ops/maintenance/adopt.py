@@ -81,7 +81,7 @@ def adopt(
     """
     with open_source(source) as lake:
         settings = _with_data_path(settings, lake.data_path)
-        genesis, decided = (_first_genesis(settings), ()) if dry_run else _found_log(settings)
+        genesis, decided = (_log_to_be(settings), ()) if dry_run else _found_log(settings)
 
         def tell(step: str, snapshot_id: int) -> None:
             on_progress(AdoptionProgress(step, snapshot_id, lake.head))
@@ -210,6 +210,14 @@ def _first_genesis(settings: Settings) -> Genesis:
     from commitlog.log.genesis import first_settings
 
     return Genesis(bytes(16), settings.partitions, settings=first_settings(settings), data_path=settings.data_path)
+
+
+def _log_to_be(settings: Settings) -> Genesis:
+    """What the log will be, or is, as far as that is seen without Kafka."""
+    from commitlog.client.files.lake import check_free
+
+    check_free(settings.data_path, settings.log, may_be_there=True)
+    return _first_genesis(settings)
 
 
 def _found_log(settings: Settings) -> tuple[Genesis, Sequence[bytes | None]]:
