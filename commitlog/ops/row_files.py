@@ -157,12 +157,10 @@ class RowFiles:
 
     def _times(self, path: Path, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
         """The columns of times that Arrow sees otherwise than they are written, as the first rows tell: of JSON it drops their
-        zone, and in CSV it takes any fraction for one of nanoseconds."""
+        zone and takes those with a fraction for texts, and in CSV it takes any fraction for one of nanoseconds."""
         form, read = _format(path), self._open(path, types).schema
         if form == "JSON":
-            found = {
-                each.name: each.type for each in read if each.name not in types and _as_texts(each.type) != each.type
-            }
+            found = {each.name: each.type for each in read if each.name not in types and _has_texts(each.type)}
             if not found:
                 return {}
             rows = self._open(path, {**types, **found}).read_next_batch()
@@ -343,12 +341,21 @@ def _as_texts(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None) else kind
 
 
+def _has_texts(kind: pa.DataType) -> bool:
+    """Whether values of JSON are read as texts first, or have some in them."""
+    if pa.types.is_struct(kind):
+        return any(_has_texts(each.type) for each in kind)
+    return _has_texts(kind.value_type) if pa.types.is_list(kind) else pa.types.is_string(_as_texts(kind))
+
+
 def _as_written(kind: pa.DataType, values: pa.Array) -> pa.DataType:
     """The type of values whose times are texts still, with a zone where these name one."""
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(_as_written(each.type, values.field(at))) for at, each in enumerate(kind)])
     if pa.types.is_list(kind):
         return pa.list_(_as_written(kind.value_type, values.flatten()))
+    if pa.types.is_string(kind):
+        return _fractional(values)
     return _zoned(values) if pa.types.is_timestamp(kind) else kind
 
 
@@ -377,6 +384,18 @@ def _zoned(texts: pa.Array) -> pa.DataType:
     if not count:
         return pa.timestamp("us")
     return pa.timestamp("us", "UTC") if count == len(known) else pa.string()
+
+
+def _fractional(texts: pa.Array) -> pa.DataType:
+    """The type of texts, of which some may have made the others texts by the fraction of a second in them."""
+    known = texts.drop_null()
+    for kind in (_zoned(known), pa.timestamp("ns")) if len(known) else ():
+        try:
+            known.cast(kind)
+            return kind
+        except pa.ArrowInvalid:
+            continue
+    return pa.string()
 
 
 def _whole_microseconds(times: pa.Array) -> pa.DataType | None:

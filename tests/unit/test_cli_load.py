@@ -255,6 +255,15 @@ def test_load_when_it_cannot_be_then_says_why_and_leaves_nothing(
         ("rows.jsonl", '{"at": "2026-03-01"}\n', "timestamp"),
         ("rows.jsonl", '{"at": "2026-03-01T01:00:00Z"}\n{"at": "2026-03-01T01:00:00-0230"}\n', "timestamptz"),
         ("rows.jsonl", '{"at": "2026-03-01T01:00:00Z"}\n{"at": "2026-03-01T01:00:00"}\n', "varchar"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00.123"}\n{"at": null}\n', "timestamp"),
+        ("rows.jsonl", '{"at": "2026-03-01 01:00:00"}\n{"at": "2026-03-01T01:00:00.000001"}\n', "timestamp"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00.5Z"}\n{"at": "2026-03-01T01:00:00+01:00"}\n', "timestamptz"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00.0000001"}\n', "timestamp_ns"),
+        ("rows.jsonl", '{"at": ["2026-03-01T01:00:00.5", null]}\n{"at": []}\n', "list(timestamp)"),
+        ("rows.jsonl", '{"at": []}\n{"at": ["x"]}\n', "list(varchar)"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00.5Z"}\n{"at": "2026-03-01T01:00:00.5"}\n', "varchar"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00.5"}\n{"at": "2026-13-01T01:00:00.5"}\n', "varchar"),
+        ("rows.jsonl", '{"at": "2026-03-01T01:00:00.5"}\n{"at": "unknown"}\n', "varchar"),
     ],
 )
 def test_load_when_the_file_has_times_then_they_are_as_it_has_them(
