@@ -183,6 +183,12 @@ def test_load_when_a_file_has_no_rows_then_says_so(log: InMemoryCommitLog, load:
     [
         (["t", "rows.csv"], TableNotFoundError, "--create"),
         (["t", "none.csv", "--create"], DataFileError, "none.csv does not exist"),
+        (["a b", "rows.csv", "--create"], DataFileError, "table main.a b will be .*submit --example CREATE_TABLE"),
+        (
+            ["main.a.b", "rows.csv", "--create"],
+            InvalidRequestError,
+            r"no table name: .* shell .*: 'main\.\"like.this\"'$",
+        ),
         (
             ["t", "rows.txt", "--create"],
             InvalidRequestError,

@@ -47,7 +47,8 @@ def _parsed(text: str) -> TableName:
     match = _NAME.fullmatch(text)
     if match is None:
         raise InvalidRequestError(
-            f'{text[:80]!r} is no table name: write schema.table or table, and parts with dots or quotes as "like.this"'
+            f'{text[:80]!r} is no table name: write schema.table or table, and parts with dots or quotes as "like.this"; a '
+            "shell takes such quotes for its own unless single ones are around them: 'main.\"like.this\"'"
         )
     first, second = match.groups()
     if second is None:

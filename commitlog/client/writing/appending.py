@@ -149,7 +149,8 @@ class RowAppend:
         if at.path is None:
             raise DataFileError(
                 f"where the files of table {self._name} will be is not known yet: create it, and its schema, by a commit of "
-                "their own (tx.create_table), then append"
+                "their own (tx.create_table, or in a shell `commitlog submit` with what `commitlog submit --example "
+                "CREATE_TABLE` prints), then append"
             )
         return at.path.rstrip("/")
 
