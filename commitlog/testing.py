@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +34,7 @@ from commitlog.client.access.contents import Contents
 from commitlog.client.access.dry_run import decided_unsent
 from commitlog.client.access.log_access import OutcomeState, ProposalStatus, log_is_closed
 from commitlog.client.access.memory_catalog import MemoryCatalog
+from commitlog.client.arguments import checked_count
 from commitlog.client.commit_log import CommitLog
 from commitlog.client.tables.table_at import KnownTable, LiveFile, TableAt
 from commitlog.domain import model as m
@@ -161,6 +163,9 @@ class _InMemoryAccess:
     @property
     def settings(self) -> m.LogSettings:
         return self._state.settings
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
 
     def newest_settings(self) -> m.LogSettings:
         return self._state.settings
@@ -330,6 +335,7 @@ class InMemoryCommitLog(CommitLog):
 
     Raises:
         ConfigurationError: there is no such setting, or it cannot be that.
+        InvalidRequestError: the clock does not give whole milliseconds.
     """
 
     def __init__(
@@ -341,7 +347,7 @@ class InMemoryCommitLog(CommitLog):
         handlers: Mapping[str, RowHandler] | None = None,
         **settings: Any,
     ) -> None:
-        clock = clock_ms or (lambda: time.time_ns() // 1_000_000)
+        read_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
         if clock_ms is not None:
             # Ids are made by this machine's clock, which may be years ahead of a test's.
             settings = {"clock_skew_ms_max": _SKEW_MS_MAX, **settings}
@@ -349,7 +355,9 @@ class InMemoryCommitLog(CommitLog):
         # As a log's settings have it: the path means the same folder wherever the process goes.
         place = os.fspath(data_path) if "://" in os.fspath(data_path) else os.path.abspath(data_path)
         place = place.rstrip("/") or "/"
-        self._memory = _InMemoryAccess(place, _first_settings(settings), clock, known)
+        self._memory = _InMemoryAccess(
+            place, _first_settings(settings), lambda: checked_count("what clock_ms returns", read_ms()), known
+        )
         super().__init__(self._memory, writer_id=writer_id)
 
     @property

@@ -190,7 +190,7 @@ class ReadableLog:
         """
         from commitlog.catalog.history import HistoryFilter
 
-        wanted = as_moment("moment", moment)
+        wanted = as_moment("moment", moment, now=self._access.now())
         self.head_snapshot_id()
         contents = self.contents()
         newest = contents.history(HistoryFilter(limit=1))
@@ -246,7 +246,7 @@ class ReadableLog:
             before_seq=checked_count_or_none("before", before),
             table=None if table is None else Named(*parse_table_name(table)),
             writer_id=checked_text_or_none("writer", writer),
-            since=None if since is None else as_moment("since", since),
+            since=None if since is None else as_moment("since", since, now=self._access.now()),
             verdict=None if verdict is None else checked_choice("verdict", verdict, m.Verdict),
             snapshot_id=checked_count_or_none("snapshot", snapshot),
         )

@@ -10,7 +10,7 @@ from commitlog.client.access.contents import Contents
 from commitlog.client.arguments import checked_count, checked_count_or_none
 from commitlog.client.files.given_files import Files
 from commitlog.client.outcomes.submitted import SubmittedOutcome
-from commitlog.client.reading.moments import SnapshotGiven, snapshot_named, snapshot_of
+from commitlog.client.reading.moments import Clock, SnapshotGiven, snapshot_named, snapshot_of
 from commitlog.client.tables.filters import Where
 from commitlog.client.tables.missing import found_table
 from commitlog.client.tables.names import TableName
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 class TableLog(Protocol):
     """What a table asks of its log, which is a ``CommitLog``."""
+
+    @property
+    def access(self) -> Clock: ...
 
     def head_snapshot_id(self) -> int: ...
 

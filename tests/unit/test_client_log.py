@@ -830,6 +830,26 @@ def test_in_memory_log_when_its_clock_is_years_behind_the_machines_then_commits_
     assert strict.submit(m.Proposal(new_proposal_id(), "w", 0, (m.CreateSchema("s"),))).reason is m.Reason.INVALID
 
 
+def test_in_memory_log_when_its_clock_is_another_than_the_machines_then_ages_are_told_by_it() -> None:
+    now_ms = 1_000_000_000_000
+    log = InMemoryCommitLog(clock_ms=lambda: now_ms)
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64"}, primary_key=["id"])
+    now_ms += 8 * 86_400_000
+    with log.transaction() as tx:
+        tx.insert_row("t", {"id": 1})
+    assert (log.snapshot_at("7d"), log.snapshot_at("yesterday"), log.snapshot_at("0s")) == (1, 1, 2)
+    assert log.table("t").scan(snapshot="7d").to_arrow().num_rows == 0
+    assert ([each.seq for each in log.history(since="7d")], log.seq_before("7d")) == ([2], 1)
+    with pytest.raises(InvalidRequestError, match=r"comes after now, 2001-09-17"):
+        log.snapshot_at("2001-10-01")
+
+
+def test_in_memory_log_when_its_clock_gives_no_whole_milliseconds_then_says_so() -> None:
+    with pytest.raises(InvalidRequestError, match=r"what clock_ms returns must be a whole number from 0 on, not 1\.5"):
+        InMemoryCommitLog(clock_ms=lambda: 1.5)
+
+
 def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None:
     coarse = InMemoryCommitLog(conflict_granularity="TABLE")
     with coarse.transaction() as tx:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakSet
 
@@ -204,6 +205,9 @@ class KafkaAccess:
     @property
     def settings(self) -> LogSettings:
         return self._known_settings or self._connections.genesis.settings
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
     def newest_settings(self) -> LogSettings:
         self.wait_for_head()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -95,6 +96,10 @@ class LogAccess(Protocol):
     @property
     def settings(self) -> LogSettings:
         """The limits and windows of the log, as they are known without asking anybody."""
+        ...
+
+    def now(self) -> datetime:
+        """What time it is: by this machine's clock, or by the one that a test has given its log."""
         ...
 
     def newest_settings(self) -> LogSettings:

@@ -24,8 +24,17 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 _DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
+class Clock(Protocol):
+    """What time it is for a log."""
+
+    def now(self) -> datetime: ...
+
+
 class ReadLog(Protocol):
     """What a reader asks of its log, which is a ``CommitLog``."""
+
+    @property
+    def access(self) -> Clock: ...
 
     def head_snapshot_id(self) -> int: ...
 
@@ -48,9 +57,9 @@ def snapshot_of(
     """
     if snapshot is not None and timestamp is not None:
         raise InvalidRequestError("give a snapshot or a timestamp to read at, not both")
-    head = log.head_snapshot_id()
+    head, now = log.head_snapshot_id(), log.access.now()
     if isinstance(snapshot, str | date):
-        return newest_at(log.contents(), what, as_moment(what, snapshot, "an id, a datetime"))
+        return newest_at(log.contents(), what, as_moment(what, snapshot, "an id, a datetime", now=now), now=now)
     if snapshot is not None:
         snapshot_id = checked_count(what, snapshot)
         if snapshot_id > head:
@@ -58,7 +67,9 @@ def snapshot_of(
             log.wait_for_snapshot()
         log.contents().check_snapshot(snapshot_id)
         return snapshot_id
-    return head if timestamp is None else newest_at(log.contents(), "timestamp", as_moment("timestamp", timestamp))
+    if timestamp is None:
+        return head
+    return newest_at(log.contents(), "timestamp", as_moment("timestamp", timestamp, now=now), now=now)
 
 
 def snapshot_named(log: ReadLog, what: str, given: SnapshotGiven) -> int:
@@ -68,14 +79,14 @@ def snapshot_named(log: ReadLog, what: str, given: SnapshotGiven) -> int:
     return snapshot_of(log, given, what=what)
 
 
-def as_moment(what: str, given: Moment, forms: str = "a datetime") -> datetime:
-    """A moment as programs and people give it; see ``Moment``.
+def as_moment(what: str, given: Moment, forms: str = "a datetime", *, now: datetime | None = None) -> datetime:
+    """A moment as programs and people give it; see ``Moment``. An age is one at ``now``, None by this machine's clock.
 
     Raises:
         InvalidRequestError: it is none; ``what`` is what the message calls it, ``forms`` what it may be besides a text.
     """
     try:
-        found = _moment_of_text(given.strip()) if isinstance(given, str) else given
+        found = _moment_of_text(given.strip(), now or datetime.now(UTC)) if isinstance(given, str) else given
         if isinstance(found, date) and not isinstance(found, datetime):
             found = datetime(found.year, found.month, found.day)
         moment = found if found.tzinfo else found.replace(tzinfo=UTC)
@@ -96,14 +107,15 @@ class Snapshots(Protocol):
     def snapshots(self, *, limit: int | None = None) -> list[CatalogSnapshot]: ...
 
 
-def newest_at(contents: Snapshots, what: str, moment: datetime) -> int:
-    """The newest snapshot of a moment, once that is known: a sequencer's clock may be ahead of this one.
+def newest_at(contents: Snapshots, what: str, moment: datetime, *, now: datetime | None = None) -> int:
+    """The newest snapshot of a moment, once that is known: a sequencer's clock may be ahead of this one. ``now`` None is by
+    this machine's clock.
 
     Raises:
         InvalidRequestError: the moment is to come; ``what`` is what the message calls it.
         MomentNotFoundError: the moment is before the oldest snapshot.
     """
-    now = datetime.now(UTC)
+    now = now or datetime.now(UTC)
     if moment > now and moment > contents.snapshots(limit=1)[0].time:
         raise InvalidRequestError(
             f"{what} must be a moment that has passed: {moment.isoformat()} comes after now, {now.isoformat()}"
@@ -111,8 +123,7 @@ def newest_at(contents: Snapshots, what: str, moment: datetime) -> int:
     return contents.snapshot_at(moment)
 
 
-def _moment_of_text(text: str) -> datetime:
-    now = datetime.now(UTC)
+def _moment_of_text(text: str, now: datetime) -> datetime:
     if (days := _DAYS_AGO.get(text.lower())) is not None:
         return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
     if (age := _AGE.fullmatch(text)) is not None:
