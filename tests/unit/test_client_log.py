@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 
 import commitlog
 from commitlog.client import CommitLog, OutcomeState, ids
+from commitlog.client.access.memory_contents import MemoryContents
 from commitlog.client.access.unanswered import UnansweredProposals
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.limits import check_limits
@@ -848,6 +849,36 @@ def test_in_memory_log_when_its_clock_is_another_than_the_machines_then_ages_are
 def test_in_memory_log_when_its_clock_gives_no_whole_milliseconds_then_says_so() -> None:
     with pytest.raises(InvalidRequestError, match=r"what clock_ms returns must be a whole number from 0 on, not 1\.5"):
         InMemoryCommitLog(clock_ms=lambda: 1.5)
+
+
+class _LookedAt(list[Any]):
+    """Counts how often all of it is looked at."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_in_memory_log_when_a_row_changes_again_and_again_then_its_old_versions_are_not_looked_at() -> None:
+    log = InMemoryCommitLog()
+    with log.transaction() as tx:
+        tx.create_table("t", {"id": "int64", "v": "int64"}, primary_key=["id"])
+        tx.insert_row("t", {"id": 1, "v": 0})
+    contents = log.contents()
+    assert isinstance(contents, MemoryContents)
+    [(table_id, rows)] = contents._rows.items()
+    contents._rows[table_id] = looked_at = _LookedAt(rows)
+    for version in range(1, 4):
+        with log.transaction() as tx:
+            tx.update_row("t", {"id": 1}, {"id": 1, "v": version})
+    assert (len(looked_at), looked_at.times) == (4, 0)
+    assert log.table("t").scan().to_arrow().to_pylist() == [{"id": 1, "v": 3}]
+    with log.transaction() as tx:
+        tx.delete_row("t", {"id": 1})
+    assert log.table("t").scan().to_arrow().num_rows == 0
+    assert log.table("t").scan(snapshot=2).to_arrow().to_pylist() == [{"id": 1, "v": 1}]
 
 
 def test_log_when_a_setting_is_given_as_text_then_is_checked_and_taken() -> None:

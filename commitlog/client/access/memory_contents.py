@@ -99,6 +99,8 @@ class MemoryContents:
         self._definitions: dict[int, list[tuple[int, TableDefinition]]] = {}
         self._files: dict[int, _File] = {}
         self._rows: defaultdict[int, list[_Row]] = defaultdict(list)
+        # Of those the ones that nothing has ended, by their ids: a table has as many others as it had changes.
+        self._standing: defaultdict[int, dict[int, _Row]] = defaultdict(dict)
 
     # --- taking outcomes ----------------------------------------------------------------------------------------------
 
@@ -194,10 +196,10 @@ class MemoryContents:
         if isinstance(change, m.Compact):
             for data_file_id in change.replaced:
                 self._files[data_file_id].until = snapshot_id
-        flushed = {row_id for file in change.files for row_id in file.row_ids or ()}
-        for row in self._rows[table_id]:
-            if row.row_id in flushed and row.until is None:
-                row.until = snapshot_id
+        for file in change.files:
+            for row_id in file.row_ids or ():
+                if (row := self._standing[table_id].pop(row_id, None)) is not None:
+                    row.until = snapshot_id
 
     def _delete(self, change: m.Delete, snapshot_id: int) -> None:
         for positions in change.positions:
@@ -215,16 +217,17 @@ class MemoryContents:
             self._end_row(effect.object_id, effect.ended_row_id, snapshot_id)
         if effect.row_id is not None:
             assert image is not None
-            row = complete_row(then, image, made_before=made_before)
-            values = {column.column_id: to_rows_table(column.type, row[column.name]) for column in then.columns}
-            self._rows[effect.object_id].append(_Row(effect.row_id, values, snapshot_id))
+            whole = complete_row(then, image, made_before=made_before)
+            values = {column.column_id: to_rows_table(column.type, whole[column.name]) for column in then.columns}
+            row = _Row(effect.row_id, values, snapshot_id)
+            self._rows[effect.object_id].append(row)
+            self._standing[effect.object_id][effect.row_id] = row
 
     def _end_row(self, table_id: int, row_id: int, snapshot_id: int) -> None:
         """End a row where it is: outside of files, or in the file that a flush has moved it to."""
-        for row in self._rows[table_id]:
-            if row.row_id == row_id and row.until is None:
-                row.until = snapshot_id
-                return
+        if (row := self._standing[table_id].pop(row_id, None)) is not None:
+            row.until = snapshot_id
+            return
         for file in self._files.values():
             if file.table_id == table_id and file.until is None and row_id in (file.file.row_ids or ()):
                 position = (file.file.row_ids or ()).index(row_id)
