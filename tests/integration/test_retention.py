@@ -523,6 +523,18 @@ def test_backup_when_it_holds_what_the_log_does_not_then_it_stays_as_it_is(
     assert "backed up to outcome 3" in run(small, "backup", "--to", str(archive)).output
 
 
+def test_checkpointer_when_there_is_no_such_log_then_says_that_and_of_another_that_nothing_was_trimmed(
+    small: Settings,
+) -> None:
+    prepare(small)
+    for log, told in (
+        ("unknown", "there is no log 'unknown'"),
+        (small.log, "were trimmed: the service starts without"),
+    ):
+        refused = run(dataclasses.replace(small, log=log), "checkpointer", "--from-archive", code=1).exception
+        assert told in str(refused)
+
+
 def test_results_when_created_anew_then_no_part_takes_them_for_the_log(small: Settings, archive: Path) -> None:
     prepare(small)
     decide(small, 3)

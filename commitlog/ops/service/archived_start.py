@@ -14,6 +14,7 @@ from commitlog.config import Settings
 from commitlog.domain.state.index import SequencerState
 from commitlog.errors import ConfigurationError, LogIntegrityError
 from commitlog.log.checkpoint import checkpoint_dir_of, load_checkpoints, write_checkpoint
+from commitlog.log.genesis import require_genesis
 from commitlog.log.replica import state_with
 from commitlog.log.trims import last_trim, position_of
 
@@ -24,11 +25,12 @@ def checkpoint_from_archive(settings: Settings) -> Path:
     """Make the checkpoint that a service needs where all its own are lost, or older than what was trimmed.
 
     Raises:
-        ConfigurationError: nothing was trimmed, so none is needed.
+        ConfigurationError: nothing was trimmed, so none is needed; or there is no such log.
         LogIntegrityError: the archive does not hold what was trimmed.
     """
     noted = last_trim(settings)
     if noted is None:
+        require_genesis(settings)
         raise ConfigurationError(f"no results of {settings.log} were trimmed: the service starts without a checkpoint")
     state: SequencerState | None = None
     for record in trimmed_results(noted):
