@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from deciding import alter, change, create_table, insert, keyed_table, update
 from lakes import Lake
 from test_catalog_history import History
 
 from commitlog.catalog.queries import Catalog
+from commitlog.client.files.lake import claim
 from commitlog.client.reading.duckdb_client import attach, open_duckdb, open_lake
 from commitlog.config import Settings
-from commitlog.errors import CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import CatalogMismatchError, CatalogUnavailableError, ConfigurationError, SnapshotNotFoundError
 from commitlog.ops.cli import cli
 from commitlog.ops.maintenance.export import Export, ExportFormat, ExportProgress, _Freezing, export_catalog
 
@@ -234,3 +237,19 @@ def test_export_command_then_prints_what_duckdb_attaches(lake: Lake, settings: S
     done = CliRunner(env=settings.environment()).invoke(cli, arguments, catch_exceptions=False)
     assert done.exit_code == 0
     assert f"ATTACH 'ducklake:sqlite:{tmp_path}/Ann''s/catalog.sqlite'" in done.output
+
+
+def test_export_command_when_the_catalog_is_another_logs_then_refused_whether_kafka_is_there_or_not(
+    lake: Lake, settings: Settings, tmp_path: Path
+) -> None:
+    def export(log: str) -> Result:
+        away = replace(settings, log=log, bootstrap_servers="127.0.0.1:1")
+        arguments = ["catalog", "export", "--to", str(tmp_path / log), "--snapshot", "2"]
+        return CliRunner(env=away.environment()).invoke(cli, arguments)
+
+    with closing(Catalog(lake.database_url)) as catalog:
+        claim(catalog.data_path(), bytes(range(16)), "ours")
+    refused = export("others").exception
+    assert isinstance(refused, CatalogMismatchError)
+    assert re.search(r"is that of log ours \(.*\), not of log others: check --log", str(refused))
+    assert export("ours").exit_code == 0

@@ -113,10 +113,13 @@ def export_command(
     from commitlog.catalog.connecting import catalog_url
     from commitlog.catalog.queries import Catalog
     from commitlog.client.reading.duckdb_client import quoted
-    from commitlog.ops.maintenance.export import ExportFormat, export_catalog
+    from commitlog.ops.maintenance.export import ExportFormat, check_not_anothers, export_catalog
 
     with closing(Catalog(catalog_url(settings))) as catalog:
         is_there = snapshot_id is not None and catalog.exists() and snapshot_id <= catalog.head_snapshot_id()
+        if is_there:
+            # Kafka, which may be away, is not asked.
+            check_not_anothers(settings, catalog)
     if not is_there:
         # What was committed may be on its way to the catalog.
         with current_catalog(settings) as catalog:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,13 +22,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from commitlog.adoption.source import SQL_TYPES, quoted, text
 from commitlog.catalog.connecting import connect, current_schema, plain
 from commitlog.catalog.tables import DUCKLAKE_COLUMNS
+from commitlog.client.files.lake import owner_of
 from commitlog.client.reading.duckdb_client import attach, check_answers, open_duckdb
+from commitlog.config import Settings, without_password
 from commitlog.domain.model.definitions import Column
 from commitlog.domain.model.types import INTEGER_BITS, ColumnType, parse_type
-from commitlog.errors import ConfigurationError, SnapshotNotFoundError
+from commitlog.errors import CatalogMismatchError, ConfigurationError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     import duckdb
+
+    from commitlog.catalog.queries import Catalog
 
 
 class ExportFormat(StrEnum):
@@ -106,6 +111,24 @@ class ExportProgress(NamedTuple):
     tables: int
     files: int
     files_total: int | None
+
+
+def check_not_anothers(settings: Settings, catalog: Catalog) -> None:
+    """See that a catalog is not another log's than is meant, as far as its lake says from here whose it is.
+
+    Raises:
+        CatalogMismatchError: it is.
+    """
+    from pyarrow import ArrowInvalid
+
+    owner = None
+    with suppress(OSError, ArrowInvalid, ConfigurationError):
+        owner = owner_of(catalog.data_path())
+    if owner is not None and owner.log != settings.log:
+        raise CatalogMismatchError(
+            f"the catalog at {without_password(settings.database_url)} is that of {owner}, not of log {settings.log}: check "
+            "--log and COMMITLOG_DATABASE_URL"
+        )
 
 
 def export_catalog(
