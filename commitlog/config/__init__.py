@@ -200,7 +200,9 @@ class Settings:
         Raises:
             ConfigurationError: there is no such profile, or a value in it is wrong.
         """
-        return Settings.load(config_file=self.config_file, environment={}, profile=name)
+        # One that was given is there; without any the profile is what is missing, and that is said.
+        file = self.config_file if self.config_file.exists() else None
+        return Settings.load(config_file=file, environment={}, profile=name)
 
     def link_sources(self) -> tuple[str, ...]:
         """The profiles of `links_from`."""

@@ -113,6 +113,10 @@ def test_load_when_a_profile_is_named_then_its_settings_come_right_behind_what_n
     (tmp_path / "commitlog.toml").unlink()
     with pytest.raises(ConfigurationError, match=r"COMMITLOG_PROFILE is 'dev', and commitlog.toml is not there in"):
         Settings.load(environment=variables)
+    with pytest.raises(
+        ConfigurationError, match=r"profile is 'dev', and commitlog.toml is not there in .* \[profile.dev\]"
+    ):
+        Settings.load(environment={}).of_profile("dev")
 
 
 def test_environment_when_given_to_a_child_then_it_loads_equal_settings(tmp_path: Path) -> None:
