@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 
 import uvicorn
@@ -17,6 +17,8 @@ STOP_TIMEOUT_S = 2
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 SILENCE_S = 10.0
 """A connection by which nothing is asked for so long is closed, twice as long at most: whoever opens many has all there are."""
+
+_POLL_S = 0.01
 
 
 class _Asked(H11Protocol):
@@ -42,7 +44,11 @@ class _Asked(H11Protocol):
 
 @contextmanager
 def served(app: ASGIApp, taken: socket.socket) -> Iterator[None]:
-    """An application served by a thread, at a socket that listens, as long as the block runs."""
+    """An application served by a thread, at a socket that listens, as long as the block runs.
+
+    Raises:
+        RuntimeError: it cannot begin; the log says why.
+    """
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -56,9 +62,19 @@ def served(app: ASGIApp, taken: socket.socket) -> Iterator[None]:
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
     )
-    thread = Thread(target=server.run, kwargs={"sockets": [taken]}, name="page")
+
+    def run() -> None:
+        # It ends the process, as it takes its thread for that, where it cannot begin.
+        with suppress(SystemExit):
+            server.run(sockets=[taken])
+
+    thread = Thread(target=run, name="page")
     thread.start()
     try:
+        while thread.is_alive() and not server.started:
+            thread.join(_POLL_S)
+        if not server.started:
+            raise RuntimeError("the page cannot begin; what was raised is in the log")
         yield
     finally:
         server.should_exit = True

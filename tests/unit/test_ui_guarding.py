@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
@@ -209,3 +211,20 @@ def test_connection_when_it_asks_for_nothing_then_it_is_closed_and_one_that_is_b
         assert silent.recv(1) == b""
         may_answer.set()
         assert asking.recv(1_000).startswith(b"HTTP/1.1 200")
+
+
+@asynccontextmanager
+async def _failing(app: Starlette) -> AsyncIterator[None]:
+    raise MemoryError("no thread can be started")
+    yield
+
+
+@pytest.mark.timeout(60)
+def test_served_when_the_page_cannot_begin_then_ends_with_that(caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        listening("127.0.0.1", 0) as taken,
+        pytest.raises(RuntimeError, match="the page cannot begin"),
+        serving.served(Starlette(lifespan=_failing), taken),
+    ):
+        threading.Event().wait(3)
+    assert "no thread can be started" in caplog.text
