@@ -594,6 +594,23 @@ def test_health_page_when_a_part_is_alive_and_stuck_then_it_is_marked_as_not_wel
     assert re.findall(r"(not well|well)(?:Sequencer|Projector|Readers)", outline(client, "/health").text) == marked
 
 
+def test_health_page_when_a_server_is_away_then_says_not_that_nobody_is_active(log: InMemoryCommitLog) -> None:
+    def told(health: LogHealth) -> str:
+        app = create_app(log, name="main", pulse=Pulse(log), health=lambda: health)
+        return outline(TestClient(app), "/health").text
+
+    kafka_away = told(LogHealth("main", problems=("Kafka does not answer",)))
+    unknown = "Sequencer *Whether one is active is not known.*Projector *Whether one is connected is not known"
+    assert re.search(unknown, kafka_away, re.DOTALL)
+    assert "No sequencer" not in kafka_away
+    catalog_away = told(LogHealth("main", sequencer_alive=True, epoch=3, problems=("PostgreSQL does not answer",)))
+    assert re.search(
+        "Epoch 3; its position is unknown.*Projector *Whether one is connected is not known", catalog_away, re.DOTALL
+    )
+    nobody = told(LogHealth("main", sequencer_alive=False, projector_alive=False, problems=("no sequencer is active",)))
+    assert re.search("No sequencer is active: nothing.*No projector is connected: the catalog", nobody, re.DOTALL)
+
+
 def test_health_page_when_it_cannot_be_looked_at_then_says_why(log: InMemoryCommitLog) -> None:
     def unreachable() -> LogIsNotWell:
         raise LogUnavailableError("127.0.0.1:9092")

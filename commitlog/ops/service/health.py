@@ -80,9 +80,9 @@ class LogHealth:
 
     Attributes:
         log: its name.
-        sequencer_alive: whether a sequencer's heartbeat was heard just now.
+        sequencer_alive: whether a sequencer's heartbeat was heard just now; None when it is not known.
         stands_still: whether proposals wait for long though it was.
-        projector_alive: whether a projector is connected to the catalog.
+        projector_alive: whether a projector is connected to the catalog; None when it is not known.
         standbys: projectors that wait for their turn, one on each machine that stands by.
         epoch: that sequencer's.
         decided_seq: the last outcome in the results topic.
@@ -97,9 +97,9 @@ class LogHealth:
     """
 
     log: str
-    sequencer_alive: bool = False
+    sequencer_alive: bool | None = None
     stands_still: bool = False
-    projector_alive: bool = False
+    projector_alive: bool | None = None
     standbys: int = 0
     epoch: int | None = None
     decided_seq: int | None = None
@@ -213,7 +213,7 @@ def _ill_set(settings: Settings, genesis: Genesis) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    projector_alive: bool = False
+    projector_alive: bool | None = None
     standbys: int = 0
     applied_seq: int | None = None
     lag_s: float | None = None
@@ -225,12 +225,12 @@ def _reading(settings: Settings, catalog: Catalog, lookup: ResultsLookup, log_id
     """How readers are, and how far the log is, which is found by the catalog."""
     try:
         if not catalog.exists():
-            return _Reading(problems=("there is no catalog yet: run `commitlog init`, or start a projector",))
+            return _Reading(False, problems=("there is no catalog yet: run `commitlog init`, or start a projector",))
         applied = catalog.applied()
         if applied is not None and applied.log_id != log_id:
-            return _Reading(problems=("the catalog belongs to another log: check COMMITLOG_DATABASE_URL",))
+            return _Reading(False, problems=("the catalog belongs to another log: check COMMITLOG_DATABASE_URL",))
         is_replica = catalog.is_replica()
-        alive = _in_time(catalog.has_projector, 0 if is_replica else PROJECTOR_TIMEOUT_S)
+        alive = None if is_replica else _in_time(catalog.has_projector, PROJECTOR_TIMEOUT_S)
         standbys, lag_s, last = catalog.standbys(), _lag_s(lookup, applied), lookup.last()
     except CommitLogError as error:
         return _Reading(problems=(str(error),))
