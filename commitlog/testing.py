@@ -292,8 +292,14 @@ class _InMemoryAccess:
                 return each.seq
         return None
 
-    def sent_count(self) -> int:
-        return len(self.outcomes)
+    def sent_offsets(self) -> Mapping[int, int]:
+        return {0: len(self.outcomes)}
+
+    def decided_offsets(self) -> Mapping[int, int]:
+        return self.sent_offsets()
+
+    def has_undecided(self, done: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+        return False
 
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Sequence[m.Outcome]]:
         at = after_seq

@@ -206,13 +206,6 @@ class ReadableLog:
         """The ``seq`` of the last outcome: the log's end as it is now; 0 when nothing has been decided."""
         return self._access.last_seq()
 
-    def sent_count(self) -> int:
-        """How many proposals were sent so far: so many more than ``last_seq`` says wait for their decision.
-
-        The end of each Kafka transaction by which somebody sent some counts as one, too.
-        """
-        return self._access.sent_count()
-
     def history(
         self,
         limit: int | None = None,

@@ -9,8 +9,8 @@ from prometheus_client.metrics_core import Metric
 from commitlog.catalog.projector_status import ProjectorStatus
 from commitlog.log.sequencer import SequencerStatus
 from commitlog.observing.durations import BOUNDS_S
+from commitlog.observing.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.counted import GatewayProgress
-from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import Supervised
 from commitlog.relay.progress import RelayProgress

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -18,6 +18,7 @@ from commitlog.catalog.history import HistoryFilter
 from commitlog.client import CommitLog
 from commitlog.domain import model as m
 from commitlog.errors import CommitLogError, ResultsTrimmedError
+from commitlog.observing.lag import Lag
 
 BEAT_S = 1.0
 BEATS_KEPT = 120
@@ -91,8 +92,10 @@ class Pulse:
         self._beats: deque[Beat] = deque(maxlen=BEATS_KEPT)
         self._kept: deque[tuple[str, tuple[str, ...]]] = deque(maxlen=OUTCOMES_KEPT)
         self._unseen: deque[_Unseen] = deque()
-        self._sent: deque[tuple[int, float]] = deque()
-        self._seq: int | None = None
+        self._decided: dict[int, int] = {}
+        self._waiting = Lag(
+            self._decided_so_far, lambda _: log.access.sent_offsets(), has_any=log.access.has_undecided, clock_s=clock_s
+        )
         self._head: int | None = None
         self._problems: dict[str, str] = {}
         self.on_beat: Callable[[Beat], None] = lambda beat: None
@@ -130,12 +133,12 @@ class Pulse:
 
     def _beat_on(self) -> None:
         while not self._stop.wait(BEAT_S):
-            head = sent = None
+            head = None
             with self._said("readers cannot be asked"):
                 head = self._log.contents().snapshots(limit=1)[0].snapshot_id
             with self._said("the log cannot be asked"):
-                sent = self._log.sent_count()
-            beat = self.beat(head, sent)
+                self.look()
+            beat = self.beat(head)
             with self._said("a beat cannot be told"):
                 self.on_beat(beat)
 
@@ -155,6 +158,7 @@ class Pulse:
     def begin(self) -> int:
         """Take what was decided before from the catalog, and what readers do not see of it; the seq after which to follow."""
         last = self._log.last_seq()
+        decided = self._log.access.decided_offsets()
         known = self._log.contents().history(HistoryFilter(before_seq=last + 1, limit=OUTCOMES_KEPT))
         unseen = self._unseen_between(known[0].seq if known else 0, last)
         with self._lock:
@@ -162,7 +166,7 @@ class Pulse:
             self._unseen = deque(unseen)
             self._kept.clear()
             self._kept.extend((each.verdict, each.conflict_kinds) for each in reversed(known))
-            self._seq = last
+            self._decided = dict(decided)
         return last
 
     def _unseen_between(self, seen: int, last: int) -> list[_Unseen]:
@@ -183,7 +187,7 @@ class Pulse:
         with self._lock:
             second = self._second
             second.decided += 1
-            self._seq = outcome.seq
+            self._decided[outcome.source.partition] = outcome.source.offset + 1
             self._kept.append((outcome.verdict.value, tuple({each.kind.value for each in outcome.conflicts})))
             if created_at_ms:
                 second.latencies_ms.append(max(0, outcome.decided_at_ms - created_at_ms))
@@ -198,16 +202,22 @@ class Pulse:
             self._unseen.append(second.unseen)
         second.unseen.last = snapshot_id
 
-    def beat(self, head: int | None, sent: int | None = None) -> Beat:
+    def look(self) -> None:
+        """See how many proposals wait; raises what asking raises."""
+        self._waiting.compare()
+
+    def _decided_so_far(self) -> Mapping[int, int]:
+        with self._lock:
+            return dict(self._decided)
+
+    def beat(self, head: int | None) -> Beat:
         """Close the second.
 
         Args:
             head: the newest snapshot that readers see; None when nobody answers.
-            sent: how many proposals there were so far; None likewise.
         """
         with self._lock:
             now_s = self._clock_s()
-            undecided = self._note_sent(sent, now_s)
             second, self._second = self._second, _Second()
             visible = 0 if head is None or self._head is None else max(0, head - self._head)
             self._head = self._head if head is None else head
@@ -221,22 +231,12 @@ class Pulse:
                 latency_p99_ms=_share(second.latencies_ms, 0.99),
                 lag=self._unseen[-1].last - max(self._unseen[0].first - 1, self._head or 0) if self._unseen else 0,
                 lag_s=max(0.0, now_s - self._unseen[0].decided_s) if self._unseen else 0.0,
-                undecided=undecided,
-                undecided_s=max(0.0, now_s - self._sent[0][1]) if self._sent else 0.0,
+                undecided=self._waiting.records or 0,
+                undecided_s=max(0.0, self._waiting.seconds or 0.0),
                 head=self._head,
             )
             self._beats.append(found)
             return found
-
-    def _note_sent(self, sent: int | None, now_s: float) -> int:
-        """How many of those that were sent so far wait; 0 before it is known what was decided."""
-        if self._seq is None:
-            return 0
-        if sent is not None and (not self._sent or self._sent[-1][0] < sent):
-            self._sent.append((sent, now_s))
-        while self._sent and self._sent[0][0] <= self._seq:
-            self._sent.popleft()
-        return self._sent[-1][0] - self._seq if self._sent else 0
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

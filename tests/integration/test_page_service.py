@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,13 +17,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from log_running import projecting, serving
 
+from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.errors import ConfigurationError
+from commitlog.log.topics import topics_of
+from commitlog.observing import lag
 from commitlog.ops.service.listening import listening, noted
 from commitlog.ops.service.page import run_page, running_page
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import PAGE
+from commitlog.ui.pulse import Pulse
 
 DEADLINE_S = 60
 TOKEN = "a-token-of-sixteen-characters"
@@ -142,3 +149,25 @@ def test_running_page_when_several_run_then_the_youngest_that_does(tmp_path: Pat
             assert running_page(settings) == younger
         assert running_page(settings) == address
     assert running_page(settings) is None
+
+
+def test_pulse_when_somebody_has_sent_by_a_kafka_transaction_then_its_end_waits_for_no_decision(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag, "LAG_S_MAX", 1.0)
+    stranger = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": settings.log})
+    stranger.init_transactions(DEADLINE_S)
+    stranger.begin_transaction()
+    stranger.produce(topics_of(settings.log).proposals, b"no proposal", partition=0)
+    stranger.commit_transaction(DEADLINE_S)
+    with serving(settings), projecting(settings), CommitLog.connect(settings=settings) as log:
+        pulse = Pulse(log)
+        pulse.start()
+        deadline = time.monotonic() + DEADLINE_S
+        while not any(beat.undecided == 1 for beat in pulse.beats()):
+            assert time.monotonic() < deadline, pulse.problem
+            time.sleep(0.1)
+        while pulse.beats()[-1].undecided:
+            assert time.monotonic() < deadline, pulse.beats()[-1]
+            time.sleep(0.1)
+        pulse.stop()

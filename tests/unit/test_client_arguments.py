@@ -138,7 +138,6 @@ NOT_ASKED = {
     "change_rows",
     "head_snapshot_id",
     "last_seq",
-    "sent_count",
     "settings",
     "table_at",
     "new_table_path",

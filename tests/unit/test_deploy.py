@@ -21,9 +21,9 @@ from prometheus_client.metrics_core import Metric
 
 from commitlog.catalog.guard import ROLES
 from commitlog.config import Settings
+from commitlog.observing.lag import Lag
 from commitlog.ops.cli import cli
 from commitlog.ops.service.endpoint import PORTS, endpoint
-from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.measures import Measures
 
 ROOT = Path(__file__).resolve().parents[2]

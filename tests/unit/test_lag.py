@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from commitlog.errors import LogUnavailableError
-from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
+from commitlog.observing.lag import LAG_S_MAX, Lag, Offsets
 
 
 class World:

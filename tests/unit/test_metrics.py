@@ -38,12 +38,12 @@ from commitlog.local import processes
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import EXIT_FENCED, Phase, SequencerStatus
 from commitlog.observing.durations import Durations
+from commitlog.observing.lag import LAG_S_MAX, Lag
 from commitlog.ops.metrics_page import metrics_page
 from commitlog.ops.service import health, serve
 from commitlog.ops.service import listening as listening_place
 from commitlog.ops.service.counted import CountedCommits, GatewayProgress
 from commitlog.ops.service.endpoint import endpoint
-from commitlog.ops.service.lag import LAG_S_MAX, Lag
 from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.notes import Notes

@@ -114,7 +114,7 @@ ROOMS = {
     **{tool: Room(SPARK_TOOLS | SPARK_OUTSIDE) for tool in SPARK_TOOLS},
     "local": Room(_names("config errors")),
     "ui": Room(
-        _names("client domain catalog.history catalog.queries errors"),
+        _names("client domain catalog.history catalog.queries observing.lag errors"),
         never=_names("confluent_kafka fastavro sqlalchemy psycopg pyspark"),
     ),
     "simulation": Room(
@@ -129,9 +129,7 @@ ROOMS = {
     "ops.demo": Room(_names("ops.service ops.bench.servers") | OPS_TOOLS | EVERYTHING),
     "ops.cli": Room(_names("ops.service ops.maintenance ops.bench ops.torture ops.demo") | OPS_TOOLS | EVERYTHING),
     **{tool: Room(EVERYTHING) for tool in OPS_TOOLS},
-    "ops.metrics_page": Room(
-        _names("ops.service.counted ops.service.lag ops.service.measures ops.service.supervisor") | EVERYTHING
-    ),
+    "ops.metrics_page": Room(_names("ops.service.counted ops.service.measures ops.service.supervisor") | EVERYTHING),
 }
 # A module that may pass a wall that the rest of its room may not.
 DOORS = {each: _names("log.results log.read_ahead") for each in ("catalog.projector", "catalog.rebuild")}

@@ -63,18 +63,47 @@ def test_beat_when_readers_are_behind_then_says_how_far_and_for_how_long(log: In
     assert (beat.lag, beat.lag_s) == (len(commits) - 2, pytest.approx(7))
 
 
-def test_beat_when_proposals_wait_then_says_how_many_and_for_how_long(log: InMemoryCommitLog) -> None:
-    now_s = 1_000.0
+def test_beat_when_proposals_wait_then_says_how_many_and_for_how_long(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, sent = 1_000.0, 4
+    monkeypatch.setattr(log.access, "sent_offsets", lambda: {0: sent})
     pulse = Pulse(log, clock_s=lambda: now_s)
-    assert pulse.beat(0, 4).undecided == 0, "it does not know yet what was decided"
+
+    def waiting() -> tuple[int, float]:
+        pulse.look()
+        beat = pulse.beat(0)
+        return beat.undecided, beat.undecided_s
+
+    assert waiting() == (0, 0), "it does not know yet what was decided"
     pulse.take(log.outcomes[0])
-    assert (pulse.beat(0, 4).undecided, pulse.beat(0, None).undecided) == (3, 3)
-    now_s += 5
-    assert pulse.beat(0, 5).undecided_s == 5
+    assert (waiting(), pulse.beat(0).undecided) == ((3, 0), 3)
+    now_s, sent = now_s + 5, 5
+    assert waiting() == (4, 5)
     pulse.take(log.outcomes[3])
-    assert (pulse.beat(0, 5).undecided, pulse.beat(0, 5).undecided_s) == (1, 0)
+    assert waiting() == (1, 0)
     pulse.take(log.outcomes[4])
-    assert pulse.beat(0, 5).undecided == 0
+    assert waiting() == (0, 0)
+
+
+def test_beat_when_a_kafka_transaction_has_ended_then_its_end_is_no_proposal_that_waits(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, sent = 1_000.0, 5
+    monkeypatch.setattr(log.access, "sent_offsets", lambda: {0: sent})
+    pulse = Pulse(log, clock_s=lambda: now_s)
+    pulse.take(log.outcomes[3])
+    for seconds in (0.0, 11.0):
+        now_s += seconds
+        pulse.look()
+    assert pulse.beat(0).undecided == 0
+    # What comes after it in its partition is decided at an offset of its own, as is all else.
+    sent = 6
+    pulse.look()
+    assert pulse.beat(0).undecided == 1
+    pulse.take(log.outcomes[5])
+    pulse.look()
+    assert pulse.beat(0).undecided == 0
 
 
 def test_beat_when_nobody_answers_then_the_head_stays_and_the_lag_grows(log: InMemoryCommitLog) -> None:

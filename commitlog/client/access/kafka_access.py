@@ -57,6 +57,7 @@ from commitlog.log.results import LogPosition, ResultsReader
 from commitlog.log.row_handlers import InstalledHandlers
 from commitlog.log.topics import topics_of
 from commitlog.log.trims import last_trim, position_of
+from commitlog.log.undecided import has_proposal
 
 REPLAYED_OUTCOMES_MAX = 2_000_000
 _POLL_S = 0.05
@@ -476,9 +477,17 @@ class KafkaAccess:
     def taken_over_by(self, node: str, tick: int) -> int | None:
         return self.catalog().taken_over_by(node, tick)
 
-    def sent_count(self) -> int:
+    def sent_offsets(self) -> Mapping[int, int]:
         topic, partitions = topics_of(self._settings.log).proposals, range(self._connections.genesis.partitions)
-        return sum(end_offsets(self._settings, topic, partitions).values())
+        return end_offsets(self._settings, topic, partitions)
+
+    def decided_offsets(self) -> Mapping[int, int]:
+        return self.catalog().decided_offsets(range(self._connections.genesis.partitions))
+
+    def has_undecided(self, done: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+        decided = self.decided_offsets()
+        newest = {partition: max(offset, decided[partition]) for partition, offset in done.items()}
+        return has_proposal(self._settings, newest, ends)
 
     def subscribe(self, after_seq: int, *, follow: bool) -> Iterator[Sequence[Outcome]]:
         after = self._position_of(after_seq) if after_seq else None

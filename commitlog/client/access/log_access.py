@@ -265,8 +265,21 @@ class LogAccess(Protocol):
         none."""
         ...
 
-    def sent_count(self) -> int:
-        """How many proposals were sent so far, or a few more: the ends of somebody's Kafka transactions are counted, too.
+    def sent_offsets(self) -> Mapping[int, int]:
+        """By partition of the proposals, the offset after the last one, or after the end of somebody's Kafka transaction.
+
+        Raises:
+            LogUnavailableError: no broker has answered.
+        """
+        ...
+
+    def decided_offsets(self) -> Mapping[int, int]:
+        """By partition of the proposals, the offset after the last one that readers know to be decided."""
+        ...
+
+    def has_undecided(self, done: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+        """Whether a proposal that readers do not know to be decided either lies between the offsets up to which all are, by
+        partition, and some ends: the ends of Kafka transactions are none.
 
         Raises:
             LogUnavailableError: no broker has answered.

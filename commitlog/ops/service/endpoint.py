@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from commitlog.config import Settings
-from commitlog.ops.service.lag import Lag
+from commitlog.observing.lag import Lag
 from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import LINK

@@ -17,7 +17,7 @@ from commitlog.client import CommitLog
 from commitlog.config import Settings
 from commitlog.domain.model.definitions import counted
 from commitlog.errors import LinkStoppedError, TableNotBroughtError
-from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
+from commitlog.observing.lag import LAG_S_MAX, Lag, Offsets
 from commitlog.ops.service.notes import folder_of, leave_word
 from commitlog.ops.service.supervisor import LINK, Service
 from commitlog.sites.link import Link, LinkProgress

@@ -13,8 +13,8 @@ from commitlog import compiled
 from commitlog.log.chain import Skip
 from commitlog.log.sequencer import Phase, SequencerStatus
 from commitlog.observing.durations import Durations
+from commitlog.observing.lag import Lag
 from commitlog.ops.service.counted import GatewayProgress
-from commitlog.ops.service.lag import Lag
 from commitlog.ops.service.supervisor import Supervised
 from commitlog.relay.progress import RelayProgress
 

@@ -14,8 +14,8 @@ from commitlog.log.connection import end_offsets
 from commitlog.log.sequencer import Phase, Sequencer, SequencerStatus
 from commitlog.log.topics import topics_of
 from commitlog.log.undecided import has_proposal
+from commitlog.observing.lag import LAG_S_MAX, Lag, Offsets
 from commitlog.ops.service.counted import GatewayProgress
-from commitlog.ops.service.lag import LAG_S_MAX, Lag, Offsets
 from commitlog.relay.progress import Backlog, RelayProgress, outcomes_backlog, proposals_backlog
 
 if TYPE_CHECKING:

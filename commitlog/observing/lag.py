@@ -57,9 +57,9 @@ class Lag:
             stop.wait(LOOK_S)
 
     def look(self) -> None:
-        """Compare what is done with where the topic ends."""
+        """Compare what is done with where the topic ends; what comes in the way of that is its problem."""
         try:
-            self.problem = self._compare()
+            self.problem = self.compare()
         except Exception as error:
             # Whatever it is: who cannot be looked at is not ready, and the service itself goes on.
             _logger.debug("the lag is unknown", exc_info=error)
@@ -67,7 +67,8 @@ class Lag:
         if self.problem is not None:
             self.records = self.seconds = None
 
-    def _compare(self) -> str | None:
+    def compare(self) -> str | None:
+        """Compare them; gives what is not known yet for that, in words, and raises what asking raises."""
         done = self._done()
         if not done:
             return "its starting position is not known yet"
