@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from commitlog.client.files.file_paths import PathKey, check_named_once, check_not_live, check_paths
 from commitlog.client.files.given_files import Files, checked_files, described_files
 from commitlog.client.files.new_files import NewFiles
-from commitlog.client.files.outside import MOVE, REFERENCE, bring, outside_files, stays_outside
+from commitlog.client.files.outside import MOVE, REFERENCE, bring, check_may_go, outside_files, stays_outside
 from commitlog.client.files.places import normal_path, relative_to
 from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.client.tables.mistaken_values import doubtful, mistaken
@@ -170,13 +170,16 @@ class TablesInSight:
 
         sources: list[PathKey] = [(*folded(name), place) for _, place in found]
         check_named_once(sources, self._named_paths)
+        is_moved = outside == MOVE
+        for _, place in found if is_moved else ():
+            check_may_go(place)
         self._log.claim_data_path()
-        inside, is_moved, written = list(files), outside == MOVE, WrittenFiles()
+        inside, written = list(files), WrittenFiles()
         paths: list[str] = []
         try:
             for index, place in found:
                 known = read_data_file(place, at.definition, table_path=at.path)
-                path = bring(place, str(name), at.path, self._log.new_files, is_moved=is_moved)
+                path = bring(place, str(name), at.path, self._log.new_files)
                 written.add(name, at.path.rstrip("/"), [path])
                 shown, is_relative = relative_to(normal_path(path), at.path)
                 inside[index], paths = known.replace(path=shown, path_is_relative=is_relative), [*paths, path]

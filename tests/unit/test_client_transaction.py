@@ -337,8 +337,18 @@ def test_file_from_outside_when_a_store_has_taken_a_part_of_it_then_that_is_remo
         monkeypatch.setattr(module, "filesystem_of", lambda at: (fs.LocalFileSystem(), at.removeprefix("store://")))
     monkeypatch.setattr(fs, "copy_files", breaks_off)
     with pytest.raises(DataFileError if isinstance(error, OSError) else KeyboardInterrupt):
-        outside.bring(str(place), "t", f"store://{folder}/", NewFiles(), is_moved=False)
+        outside.bring(str(place), "t", f"store://{folder}/", NewFiles())
     assert list(folder.iterdir()) == []
+
+
+def test_file_from_outside_when_nobody_will_write_over_it_then_it_need_not_be_copied(tmp_path: Path) -> None:
+    place = tmp_path / "outside.parquet"
+    place.write_bytes(b"content")
+    brought = [
+        outside.bring(str(place), "t", f"{tmp_path}/t/", NewFiles(), is_final=is_final) for is_final in (False, True)
+    ]
+    assert [Path(each).samefile(place) for each in brought] == [False, True]
+    assert [Path(each).read_bytes() for each in brought] == [b"content"] * 2
 
 
 def test_log_in_memory_when_it_is_closed_then_commits_nothing_as_a_real_one(log: InMemoryCommitLog) -> None:

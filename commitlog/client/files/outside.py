@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,23 +47,37 @@ def stays_outside(at: TableAt) -> bool:
     return at.definition.properties.get(FOREIGN_PATHS) == "true"
 
 
-def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *, is_moved: bool) -> str:
+def check_may_go(place: str) -> None:
+    """See that a file may be moved: that it does not look as if a table had it.
+
+    Raises:
+        DataFileError: it does.
+    """
+    if is_named_by_us(place.rpartition("/")[2]):
+        raise DataFileError(
+            f"{place} is named as a lake's own files are, and may be in use by a table: copy it (outside='copy')"
+        )
+
+
+def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *, is_final: bool = False) -> str:
     """Put a file into the table's folder, under a name of its own there; returns its path. The source stays for now.
+
+    Args:
+        place: the source.
+        table: the table's name.
+        table_path: its folder.
+        new_files: give it its name.
+        is_final: nobody will write over the source, so that it may just be given a second name. Whoever may write the next
+            export over one whose commit is not known to have been made would else change what the table holds.
 
     Raises:
         DataFileError: it is not there, or cannot be copied.
     """
-    if is_moved and is_named_by_us(place.rpartition("/")[2]):
-        raise DataFileError(
-            f"{place} is named as a lake's own files are, and may be in use by a table: copy it (outside='copy')"
-        )
     path = new_files.below(table, table_path)
     try:
         if "://" in place or "://" in path:
             _copy_between(place, path)
-        else:
-            # Not a second name of the file, if it is moved either: until it is known to be committed, and where that stays
-            # unknown for good, the source is there, and who writes over it would change what the table holds.
+        elif not (is_final and _linked(place, path)):
             shutil.copyfile(place, path)
     except BaseException as error:
         # A store may have taken what came for all of it.
@@ -72,6 +88,14 @@ def bring(place: str, table: str, table_path: str | None, new_files: NewFiles, *
             raise DataFileError(f"{place} cannot be copied to {path}: {error}") from None
         raise
     return path
+
+
+def _linked(place: str, path: str) -> bool:
+    """Whether the file has a second name now, as it can where both are of one file system."""
+    with suppress(OSError):
+        os.link(place, path)
+        return True
+    return False
 
 
 def _copy_between(place: str, path: str) -> None:

@@ -119,7 +119,7 @@ class Appends:
         self.unused += unneeded
         with written_in(target):
             if is_as_written:
-                path = bring(given.path, table.name, target, NewFiles(), is_moved=bool(unneeded))
+                path = bring(given.path, table.name, target, NewFiles(), is_final=bool(unneeded))
                 self._on_file(path)
                 return (file.replace(path=path.removeprefix(target)),)
             return tuple(written_anew(self._base, table, target, given, metadata, self._on_file))
