@@ -93,9 +93,9 @@ class Pulse:
         self._kept: deque[tuple[str, tuple[str, ...]]] = deque(maxlen=OUTCOMES_KEPT)
         self._unseen: deque[_Unseen] = deque()
         self._decided: dict[int, int] = {}
-        self._waiting = Lag(
-            self._decided_so_far, lambda _: log.access.sent_offsets(), has_any=log.access.has_undecided, clock_s=clock_s
-        )
+        self._waiting = Lag(self._decided_so_far, self._sent_so_far, has_any=log.access.has_undecided, clock_s=clock_s)
+        self._sent = 0
+        self._seq = 0
         self._head: int | None = None
         self._problems: dict[str, str] = {}
         self.on_beat: Callable[[Beat], None] = lambda beat: None
@@ -166,7 +166,7 @@ class Pulse:
             self._unseen = deque(unseen)
             self._kept.clear()
             self._kept.extend((each.verdict, each.conflict_kinds) for each in reversed(known))
-            self._decided = dict(decided)
+            self._decided, self._seq = dict(decided), last
         return last
 
     def _unseen_between(self, seen: int, last: int) -> list[_Unseen]:
@@ -187,7 +187,7 @@ class Pulse:
         with self._lock:
             second = self._second
             second.decided += 1
-            self._decided[outcome.source.partition] = outcome.source.offset + 1
+            self._decided[outcome.source.partition], self._seq = outcome.source.offset + 1, outcome.seq
             self._kept.append((outcome.verdict.value, tuple({each.kind.value for each in outcome.conflicts})))
             if created_at_ms:
                 second.latencies_ms.append(max(0, outcome.decided_at_ms - created_at_ms))
@@ -210,6 +210,16 @@ class Pulse:
         with self._lock:
             return dict(self._decided)
 
+    def _sent_so_far(self, _: Mapping[int, int]) -> Mapping[int, int]:
+        found = self._log.access.sent_offsets()
+        self._sent = sum(found.values())
+        return found
+
+    def _undecided(self) -> int:
+        # Of a partition without an outcome since this began, readers may have known less then than was decided: no more wait
+        # than have no outcome, and outcomes are counted by their seq.
+        return min(self._waiting.records or 0, max(0, self._sent - self._seq))
+
     def beat(self, head: int | None) -> Beat:
         """Close the second.
 
@@ -217,7 +227,7 @@ class Pulse:
             head: the newest snapshot that readers see; None when nobody answers.
         """
         with self._lock:
-            now_s = self._clock_s()
+            now_s, undecided = self._clock_s(), self._undecided()
             second, self._second = self._second, _Second()
             visible = 0 if head is None or self._head is None else max(0, head - self._head)
             self._head = self._head if head is None else head
@@ -231,8 +241,8 @@ class Pulse:
                 latency_p99_ms=_share(second.latencies_ms, 0.99),
                 lag=self._unseen[-1].last - max(self._unseen[0].first - 1, self._head or 0) if self._unseen else 0,
                 lag_s=max(0.0, now_s - self._unseen[0].decided_s) if self._unseen else 0.0,
-                undecided=self._waiting.records or 0,
-                undecided_s=max(0.0, self._waiting.seconds or 0.0),
+                undecided=undecided,
+                undecided_s=max(0.0, self._waiting.seconds or 0.0) if undecided else 0.0,
                 head=self._head,
             )
             self._beats.append(found)

@@ -86,6 +86,19 @@ def test_beat_when_proposals_wait_then_says_how_many_and_for_how_long(
     assert waiting() == (0, 0)
 
 
+def test_beat_when_readers_were_behind_as_it_began_then_what_they_do_not_know_to_be_decided_does_not_wait(
+    log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log.access, "decided_offsets", lambda: {0: 2})
+    pulse = Pulse(log)
+    pulse.begin()
+    pulse.look()
+    assert pulse.beat(0).undecided == 0
+    monkeypatch.setattr(log.access, "sent_offsets", lambda: {0: len(log.outcomes) + 1})
+    pulse.look()
+    assert pulse.beat(0).undecided == 1
+
+
 def test_beat_when_a_kafka_transaction_has_ended_then_its_end_is_no_proposal_that_waits(
     log: InMemoryCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
