@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from commitlog.catalog.queries import AppliedPosition, Catalog, Milepost
@@ -63,12 +63,13 @@ class ResultsLookup:
         self._settings = settings
         self._catalog = catalog
         self._lock = threading.Lock()
+        self._unanswered_at_s = float("-inf")
         self._reader: ResultsReader | None = None
         self._last: FoundOutcome | None = None
 
     def by_seq(self, seq: int) -> FoundOutcome | None:
         """The outcome with that seq, 0 for the genesis; None when the log does not reach so far."""
-        with self._lock:
+        with self._turn():
             at, before = self._at(), self._milepost(before_seq=seq)
             # An open reader is read on, unless a place to begin at lies between.
             if at is None or at.seq >= seq or (before is not None and before.seq > at.seq):
@@ -78,7 +79,7 @@ class ResultsLookup:
     def by_proposal(self, proposal_id: ProposalId, *, after: LogPosition | None) -> FoundOutcome | None:
         """The first outcome of a proposal id after a place; None when there is none up to the end."""
         repeat: FoundOutcome | None = None
-        with self._lock:
+        with self._turn():
             self._begin_at(after)
             for found in self._to_end():
                 if found.outcome is None or found.outcome.proposal_id != proposal_id:
@@ -90,14 +91,14 @@ class ResultsLookup:
 
     def by_snapshot(self, snapshot_id: int) -> FoundOutcome | None:
         """The outcome that made a snapshot, for 0 the genesis; None when the log does not reach so far."""
-        with self._lock:
+        with self._turn():
             before = self._milepost(before_snapshot=snapshot_id)
             self._begin_at(before, lies_behind=lambda trim: trim.head_snapshot_id < snapshot_id)
             return self._first(lambda found: found.head_snapshot_id >= snapshot_id)
 
     def last(self) -> FoundOutcome | None:
         """The last outcome of the log as it is now, or the genesis; None when there is none."""
-        with self._lock:
+        with self._turn():
             if self._last is None:
                 self._begin_at(self._milepost(), lies_behind=lambda trim: True)
             elif self._lag():
@@ -117,6 +118,26 @@ class ResultsLookup:
         """Let go of the connection."""
         with self._lock:
             self._begin_anew()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Ask, once those who came before have; who waited while one of them was not answered is told that, and asks no more.
+
+        Raises:
+            LogUnavailableError: one of them was not.
+        """
+        called_at_s = time.monotonic()
+        with self._lock:
+            if self._unanswered_at_s >= called_at_s:
+                waited_ms = int((time.monotonic() - called_at_s) * 1000)
+                detail = "others have asked before, and had no answer"
+                raise LogUnavailableError(self._settings.bootstrap_servers, waited_ms=waited_ms, detail=detail)
+            try:
+                yield
+                self._unanswered_at_s = float("-inf")
+            except LogUnavailableError:
+                self._unanswered_at_s = time.monotonic()
+                raise
 
     def _first(self, is_it: Callable[[FoundOutcome], bool]) -> FoundOutcome | None:
         return next((found for found in self._to_end() if is_it(found)), None)
