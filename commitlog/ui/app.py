@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -43,6 +45,10 @@ PAGES = (
     ("/sites", "Sites"),
     ("/health", "Health"),
 )
+ANSWER_S_MAX = 30.0
+"""For so long a page may take: as long as somebody else may have locked a table that it reads."""
+_MADE_AT_ONCE = 32
+_LOOKS_AT_ONCE = 8
 _NOT_THERE = (
     InvalidRequestError,
     SnapshotNotFoundError,
@@ -78,12 +84,17 @@ def create_app(
     live = Live(site)
     running.on_beat = live.tell
 
+    # How the log is can be seen while all others wait for a server that is frozen.
+    makers, looks = (ThreadPoolExecutor(count, "page") for count in (_MADE_AT_ONCE, _LOOKS_AT_ONCE))
+
     @asynccontextmanager
     async def beating(app: Starlette) -> AsyncIterator[None]:
         if pulse is None:
             running.start()
         yield
         running.stop()
+        for each in (makers, looks):
+            each.shutdown(wait=False, cancel_futures=True)
 
     async def events(request: Request) -> Response:
         if live.is_full:
@@ -100,14 +111,14 @@ def create_app(
         "/table": table_page,
         "/writers": writers_page,
         "/sites": sites_page,
-        "/health": health_page,
     }
     guards = [Middleware(StrictHeaders), Middleware(KnownHosts, hosts=hosts)]
     if token is not None:
         guards.append(Middleware(Token, token=token))
     return Starlette(
         routes=[
-            *(Route(path, partial(page, site), methods=["GET"]) for path, page in pages.items()),
+            *(Route(path, partial(_answered, site, makers, page), methods=["GET"]) for path, page in pages.items()),
+            Route("/health", partial(_answered, site, looks, health_page), methods=["GET"]),
             Route("/live", events, methods=["GET"]),
             Mount("/static", StaticFiles(directory=str(files("commitlog.ui") / "static"))),
         ],
@@ -119,6 +130,21 @@ def create_app(
         },
         lifespan=beating,
     )
+
+
+async def _answered(
+    site: Site, makers: Executor, page: Callable[[Site, Request], Response], request: Request
+) -> Response:
+    """A page, made by a thread. One that takes too long is given up: a server that is frozen says nothing at all."""
+    try:
+        making = asyncio.get_running_loop().run_in_executor(makers, page, site, request)
+        return await asyncio.wait_for(making, ANSWER_S_MAX)
+    except TimeoutError:
+        detail = (
+            f"this page was not there after {ANSWER_S_MAX:.0f} s: PostgreSQL or Kafka is frozen or very busy, which the page "
+            "Health tells, or so much is read for it that it is there later"
+        )
+        return site.page("error.html", status=503, title="The log does not answer", detail=detail)
 
 
 def _refused(site: Site, request: Request, error: Exception) -> Response:

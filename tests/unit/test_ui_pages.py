@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 from looked_at import HOSTILE, HOSTILE_TABLE, busy_log
 from starlette.testclient import TestClient
 
+from commitlog.client.access.contents import Contents
 from commitlog.client.ids import new_proposal_id
 from commitlog.client.outcomes.explaining import Explanation
 from commitlog.domain import model as m
@@ -29,6 +31,7 @@ from commitlog.ops.service.health import LogHealth, RelayHealth
 from commitlog.ops.service.links import LinkHealth
 from commitlog.sites.link import Link, LinkProgress
 from commitlog.testing import InMemoryCommitLog
+from commitlog.ui import app as app_module
 from commitlog.ui.app import PAGES, create_app
 from commitlog.ui.guarding import HEADERS
 from commitlog.ui.pulse import Pulse
@@ -617,6 +620,32 @@ def test_health_page_when_it_cannot_be_looked_at_then_says_why(log: InMemoryComm
 
     client = TestClient(create_app(log, name="main", pulse=Pulse(log), health=unreachable))
     assert "127.0.0.1:9092" in outline(client, "/health").text
+
+
+@pytest.mark.timeout(60)
+def test_pages_when_postgresql_is_frozen_then_are_given_up_and_the_health_page_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "ANSWER_S_MAX", 0.3)
+    monkeypatch.setattr(app_module, "_MADE_AT_ONCE", 2)
+    thawed = threading.Event()
+    with InMemoryCommitLog(data_path=tmp_path) as log:
+        contents = log.contents()
+
+        def frozen() -> Contents:
+            assert thawed.wait(30)
+            return contents
+
+        monkeypatch.setattr(log, "contents", frozen)
+        client = TestClient(create_app(log, name="main", pulse=Pulse(log), health=LogIsNotWell))
+        try:
+            for path in ("/tables", "/log", "/writers", "/tables"):
+                assert "was not there after 0 s: PostgreSQL or Kafka is frozen" in outline(client, path, 503).text
+            assert "Not well" in outline(client, "/health").text
+        finally:
+            thawed.set()
+        monkeypatch.setattr(app_module, "ANSWER_S_MAX", 30.0)
+        assert "Tables" in outline(client, "/tables").text
 
 
 def test_pages_when_the_catalog_does_not_answer_then_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
