@@ -288,7 +288,9 @@ class _One:
 
     def stands(self, image: dict[str, Any] | None, replaced: str | None, live: dict[str, Row]) -> bool:
         """Whether what settles a race can stand; if not, it has changed nothing."""
-        before, mine = dict(live), set(self.rows.mine)
+        judge, before, mine = self.rows.judge_, dict(live), set(self.rows.mine)
+        reported: list[tuple[Any, dict[str, Any]]] = []
+        report, judge.found = judge.found, lambda *args, **fields: reported.append((args, fields))
         try:
             if image is not None:
                 self.stand(key_of(self.definition, image), image, replaced if replaced in live else None, live)
@@ -299,6 +301,10 @@ class _One:
             live.update(before)
             self.rows.mine = mine
             return False
+        finally:
+            judge.found = report
+        for args, fields in reported:
+            report(*args, **fields)
         return True
 
     def stand(self, key: str, image: dict[str, Any], replaced: str | None, live: dict[str, Row]) -> None:

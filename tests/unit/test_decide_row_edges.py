@@ -260,6 +260,14 @@ def test_a_row_that_a_handler_kept_and_a_later_change_names_then_the_snapshot_ch
     log.check_replay()
 
 
+def test_a_handler_whose_answer_cannot_stand_beside_the_changesets_own_row_then_that_row_still_counts() -> None:
+    log = made("handler:h", lambda kind, committed, proposed: proposed)
+    log.commit(insert(id=3, v="c"), insert(id=4, v="d"))
+    log.conflict("MULTIPLE_UNIQUE@3", "MULTIPLE_UNIQUE@3", on=insert(id=3, v="d"), base=2)
+    log.refused("INVALID", insert(id=3, v="d"), moved(1, 4, v="d"), base=2)
+    log.check_replay()
+
+
 @pytest.mark.parametrize("leaves", [delete_row(1), update(1, v="c")])
 @pytest.mark.parametrize(("later", "kind"), [(insert(id=3, v="a"), "INSERT_INSERT"), (update(2, v="a"), "UNIQUE")])
 def test_a_row_that_a_handler_kept_with_a_unique_value_that_it_was_to_give_up_then_who_takes_that_is_a_conflict(

@@ -283,20 +283,21 @@ class RowCheck:
     def _stand_or_refuse(self, meetings: list[Meeting], proposed: m.Row | None, image: m.Row | None) -> None:
         """Let ``image`` stand; what others do not let stand settles nothing, and is refused as where nobody settles: the
         writer has asked for something that could be, but for the race."""
-        met = meetings[0].key
-        keys = [met] if image is None else [met, key_of(self.definition, image)]
+        keys = [meetings[0].key] if image is None else [meetings[0].key, key_of(self.definition, image)]
         if not isinstance(self.change, m.InsertRow):
             keys.append(given_key(self.definition, self.change.key))
-        before = [(key, self.rows.live(self.table, key)) for key in dict.fromkeys(keys)]
+        before = {key: self.rows.live(self.table, key) for key in keys}
+        hits = len(self.plan.row_hits)
         try:
             self._stand(meetings[0], image)
         except InvalidChangeError as error:
-            for key, version in before:
-                if version is None:
-                    self.rows.put(self.table, key, None)
-            for key, version in before:
-                if version is not None:
-                    self.rows.put(self.table, key, version)
+            del self.plan.row_hits[hits:]
+            changed = [key for key in before if self.rows.live(self.table, key) is not before[key]]
+            for key in changed:
+                self.rows.put(self.table, key, None)
+            for key in changed:
+                if before[key] is not None:
+                    self.rows.put(self.table, key, before[key])
             self._abort(meetings, proposed, f"{self.policy} cannot settle it: {error}")
 
     def _stand(self, meeting: Meeting, image: m.Row | None) -> None:
