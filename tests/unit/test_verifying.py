@@ -130,6 +130,27 @@ def test_a_refusal_though_a_handler_settled_some_of_it_then_nothing_is_found(
     assert found(refused_though_a_handler_settled_some(*others), 0) == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "changes", "kind"),
+    [
+        ({"id": 1, "v": "taken"}, (update(1, v="c"),), "UNIQUE"),
+        ({"id": 1, "v": "a"}, (delete_row(1), insert(id=9, v="a")), "INSERT_INSERT"),
+        ({"id": 1, "v": "a"}, (update(1, v="c"), update(3, v="a")), "UNIQUE"),
+    ],
+)
+def test_a_refusal_for_what_a_handler_has_let_stand_then_nothing_is_found(
+    answer: dict[str, Any], changes: tuple[dict[str, Any], ...], kind: str
+) -> None:
+    log = DecidedLog(handlers={"h": lambda _, committed, proposed: answer})
+    log.commit(keyed_table(columns="id int64, v varchar, w int64", unique=[["v"]], on_conflict="handler:h"))
+    base = log.commit(insert(id=1, v="a"), insert(id=2, v="b"), insert(id=3, v="c"))
+    log.commit(update(3, v="d"))
+    base = log.commit(update(3, v="e"))
+    raced = log.commit(update(1, v="a", w=1), update(2, v="taken"))
+    log.conflict(f"{kind}@{raced}", on=list(changes), base=base)
+    assert found(log, 0) == []
+
+
 def test_a_refusal_though_a_handler_settled_some_of_it_when_it_was_tampered_with_then_found() -> None:
     log = refused_though_a_handler_settled_some(update(2, v="bad"))
     [conflict] = log.outcomes[-1].conflicts

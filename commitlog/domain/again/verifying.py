@@ -15,7 +15,7 @@ from commitlog.domain.deciding.rules import RowHandler, Rules, StatisticsDecoder
 from commitlog.domain.deciding.shortening import shortenings
 from commitlog.domain.model.named import named_by
 from commitlog.domain.model.types import fold
-from commitlog.domain.state.index import TableState, new_state
+from commitlog.domain.state.index import SequencerState, TableState, new_state
 from commitlog.domain.state.replaying import replay
 from commitlog.domain.state.sites import moves
 
@@ -142,7 +142,7 @@ class _RecordedAnswers:
         self._outcome = outcome
         self._rows = {r.change: r.row for r in outcome.resolutions if r.action is m.ResolutionAction.HANDLED}
         self._refused = outcome.reason is m.Reason.INVALID
-        self._has_guessed = False
+        self._guessed_from: int | None = None
 
     def may_be_named(self, name: str) -> bool:
         """Whether the log was decided where it is installed, as far as the outcome tells."""
@@ -152,17 +152,23 @@ class _RecordedAnswers:
         """What gives the answer that settled this change."""
         if change in self._rows:
             return lambda *_: self._rows[change]
-        return None if self._refused else self._fail
+        return None if self._refused else lambda *_: self._fail(change)
 
-    def _fail(self, *_: object) -> m.Row:
-        self._has_guessed = True
+    def _fail(self, change: int) -> m.Row:
+        if self._guessed_from is None or change < self._guessed_from:
+            self._guessed_from = change
         raise ValueError("it did not settle this")
 
-    def may_explain(self, again: m.Outcome) -> bool:
+    def may_explain(self, again: m.Outcome, state: SequencerState) -> bool:
         """Whether the outcome may be right though it was decided otherwise again: a refusal does not tell what handlers had
-        answered, by which it may have met fewer conflicts, or others' lack of what their rows need."""
+        answered, by which it may have met fewer conflicts, or others' lack of what their rows need, or rows that are in the
+        way of what a handler let stand. ``state``: as it was decided on."""
         outcome = self._outcome
-        if not self._has_guessed or outcome.reason is not m.Reason.CONFLICT or again.verdict is not m.Verdict.REJECTED:
+        if (
+            self._guessed_from is None
+            or outcome.reason is not m.Reason.CONFLICT
+            or again.verdict is not m.Verdict.REJECTED
+        ):
             return False
         met, count = _evidence(again), again.conflict_count
         otherwise_alike = outcome.replace(
@@ -171,7 +177,16 @@ class _RecordedAnswers:
         if not outcome.conflicts or difference(otherwise_alike, again, ()) is not None:
             return False
         are_all_told = again.reason is m.Reason.CONFLICT and count == len(met)
-        return not are_all_told or all(each in met for each in _evidence(outcome))
+        others = [c for c, each in zip(outcome.conflicts, _evidence(outcome), strict=True) if each not in met]
+        return not are_all_told or all(self._may_follow(each, state) for each in others)
+
+    def _may_follow(self, conflict: m.Conflict, state: SequencerState) -> bool:
+        """Whether a change that a handler was asked for, or a later one, may have met a row there that raced."""
+        proposal, change, where = self._outcome.proposal, conflict.proposed_change, conflict.object
+        if proposal is None or change is None or self._guessed_from is None or change < self._guessed_from:
+            return False
+        is_row = where.row_key is not None and where.table_id in state.tables
+        return is_row and proposal.base_snapshot_id < conflict.committed_snapshot_id <= state.head_snapshot_id
 
 
 class Verifier:
@@ -197,7 +212,7 @@ class Verifier:
                 rules=Rules(answers, self._decode_statistics),
             )
             what = difference(outcome, again, shortenings(self.state, again))
-            if what is not None and not answers.may_explain(again):
+            if what is not None and not answers.may_explain(again, self.state):
                 finding = Finding(outcome.seq, what)
         return self.apply(outcome) or finding
 
