@@ -57,7 +57,9 @@ def weaknesses(settings: Settings, genesis: Genesis) -> list[Weakness]:
     wrong = (*wrong_settings(settings, kept), *repartitioned(settings, wanted))
     found = [Weakness(each.what, each.command, is_note=False) for each in wrong]
     topics = topics_of(settings.log)
-    copies = {name: _copies(settings, name) for name in (topics.proposals, topics.results)}
+    # Where trims are noted it is told what else were a loss of results.
+    lasting = (topics.proposals, topics.results, topics.trims)
+    copies = {name: _copies(settings, name) for name in lasting if name in kept}
     # A broker that is away is not among those that Kafka names.
     if brokers < REPLICAS and min(each.replicas for each in copies.values()) < REPLICAS:
         what = f"Kafka has {counted(brokers, 'broker')}: a lost disk, or a power loss, can lose what was acknowledged"

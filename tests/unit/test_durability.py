@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     admin = Plain(
         list_topics=lambda timeout: Plain(brokers=range(cluster["brokers"]), topics=cluster["topics"]),
         describe_topics=lambda topics, request_timeout: {
-            name: Plain(result=topic) for name in ("main.proposals", "main.results")
+            name: Plain(result=topic) for name in ("main.proposals", "main.results", "main.trims")
         },
     )
     for each in (durability, connection):
@@ -92,6 +92,13 @@ def test_topics_when_partitions_were_added_then_named_before_the_service_is_not_
         ("the topic main.proposals has 5 partitions, the log 4", False),
         ("the topic main.results has 2 partitions, the log 1", False),
     ]
+
+
+def test_topics_when_what_was_trimmed_is_noted_by_one_broker_alone_then_named_as_the_results_are(
+    asked: dict[str, Any],
+) -> None:
+    told = found(asked, replicas=[1], topics={"main.trims": Plain(partitions=range(1))})
+    assert told == [(f"the topic main.{name} has 1 replica", False) for name in ("proposals", "results", "trims")]
 
 
 def test_topics_when_there_is_one_broker_then_it_is_only_good_to_know(asked: dict[str, Any]) -> None:
