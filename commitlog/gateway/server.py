@@ -11,13 +11,15 @@ import threading
 from asyncio import StreamReader, StreamWriter, Transport
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple, cast
 
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo
 
+from commitlog.catalog.connecting import connect
+from commitlog.errors import CommitLogError
 from commitlog.gateway import wire
 from commitlog.gateway.session import Committing, Session, is_by_tls
 
@@ -47,6 +49,7 @@ class Upstream:
 
     Attributes:
         places: hosts (a name or address, or the directory of a socket) and ports; of several, the first that answers is asked.
+        choice: the URL by which libpq chooses one of several, as by what may be written there; None where it has no wishes.
         database: whose catalog the gateway's log has.
         ways: how it is spoken to, None is in the clear; one after another until it does not refuse.
         certificate: what it is shown where it is spoken to by TLS; read for each connection, for it may be renewed.
@@ -56,6 +59,7 @@ class Upstream:
     database: str
     ways: Sequence[ssl.SSLContext | None] = (None,)
     certificate: ClientCertificate | None = None
+    choice: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, database_url: str) -> Upstream:
@@ -69,11 +73,14 @@ class Upstream:
         # One port is that of all hosts.
         places = [(host or "127.0.0.1", int(port or 5432)) for host, port in zip(hosts, cycle(ports), strict=False)]
         database = str(options.get("dbname") or options.get("user") or "")
-        return cls(places, database, _ways_of(options), _certificate_of(options))
+        has_wishes = len(places) > 1 and options.get("target_session_attrs", "any") != "any"
+        choice = database_url if has_wishes else None
+        return cls(places, database, _ways_of(options), _certificate_of(options), choice)
 
     async def connect(self, startup: wire.Startup) -> tuple[StreamReader, StreamWriter, bytes] | None:
         """A connection to which a startup was sent, and what was read of the answer; None where nobody answers."""
-        for host, port in self.places:
+        places = self.places if self.choice is None else await asyncio.to_thread(_chosen, self.choice)
+        for host, port in places:
             try:
                 return await asyncio.wait_for(self._connect(host, port, startup), _CONNECT_TIMEOUT_S)
             except _DEAD as error:
@@ -127,6 +134,16 @@ class Upstream:
             await writer.start_tls(tls, server_hostname=host)
         elif None not in self.ways or answer != wire.NO_TLS:
             raise ConnectionRefusedError("PostgreSQL does not speak TLS")
+
+
+def _chosen(database_url: str) -> Sequence[tuple[str, int]]:
+    """Which of several servers libpq chooses now: after a failover another one than before. None where it finds none."""
+    try:
+        with connect(database_url, autocommit=True) as conn:
+            return [(conn.info.host, conn.info.port)]
+    except CommitLogError as error:
+        _logger.warning("%s", error)
+        return []
 
 
 async def _answer(reader: StreamReader, writer: StreamWriter) -> bytes:

@@ -23,6 +23,7 @@ from gateways import gateway_of
 from gateways import stock_client as writing_client
 from lakes import TYPES, Lake, some
 from psycopg import sql
+from replicas import replica_of
 from secured_servers import Certificates, SecuredPostgres, make_certificates
 
 from commitlog.catalog import reader
@@ -34,6 +35,7 @@ from commitlog.errors import CatalogUnavailableError, CommitLogError
 from commitlog.gateway import wire
 from commitlog.gateway.committing import Answer
 from commitlog.gateway.server import Gateway, Upstream
+from commitlog.local.postgres import EmbeddedPostgres
 from commitlog.ops.cli import cli
 
 
@@ -226,6 +228,30 @@ def test_client_when_postgres_refuses_the_gateways_certificate_then_the_gateway_
         assert asyncio.run(upstream.connect(startup)) is None
         refusing.result()
     assert "UNKNOWN_CA" in caplog.text.upper().replace(" ", "_")
+
+
+def test_gateway_when_one_of_several_servers_is_a_replica_then_sessions_go_to_the_one_that_the_url_asks_for(
+    tmp_path: Path,
+) -> None:
+    with EmbeddedPostgres(tmp_path / "primary") as primary:
+        primary.create_database("lake")
+    startup = wire.read_startup((wire.VERSION_3 << 16).to_bytes(4, "big") + b"user\x00ann\x00\x00")
+
+    async def reached(url: str) -> int | None:
+        connected = await Upstream.of(url).connect(startup)
+        if connected is None:
+            return None
+        connected[1].close()
+        port: int = connected[1].get_extra_info("peername")[1]
+        return port
+
+    with replica_of(tmp_path / "primary") as replica:
+        with EmbeddedPostgres(tmp_path / "primary") as primary:
+            account = primary.database_url("lake").rpartition("@")[0]
+            url = f"{account}@127.0.0.1:{replica.port},127.0.0.1:{primary.port}/lake?sslmode=disable&target_session_attrs="
+            told = {wish: asyncio.run(reached(f"{url}{wish}")) for wish in ("any", "standby", "primary", "read-write")}
+        assert asyncio.run(reached(f"{url}read-write")) is None
+    assert told == {wish: replica.port if wish in ("any", "standby") else primary.port for wish in told}
 
 
 @pytest.mark.usefixtures("deciding")
