@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +36,7 @@ from commitlog.client.files.given_files import Files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import checked_outside
 from commitlog.client.ids import as_proposal_id, new_proposal_id
+from commitlog.client.outcomes.repeats import check_kinds
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered_first
 from commitlog.client.readable_log import TIMEOUT_S_MAX, ReadableLog
 from commitlog.client.submitting import IN_FLIGHT_MAX, Answer, Proposed, Submissions, check_kind
@@ -263,7 +264,7 @@ class CommitLog(ReadableLog):
             first = self._committed_as(options["writer_id"], options["writer_seq"])
         if isinstance(given, tuple):
             if first is not None:
-                return first
+                return _of_kinds(first, (m.ChangeKind.CREATE_TABLE, m.ChangeKind.APPEND))
             appended = FileAppend(parsed, given, bring_by, create, keys)
             return append_at_known(self, self._newest_known(parsed), appended, attempts, options)
         from commitlog.client.writing.appending import RowAppend
@@ -284,6 +285,7 @@ class CommitLog(ReadableLog):
         change: Callable[[Transaction], None],
         *,
         key: str | None = None,
+        kinds: Collection[m.ChangeKind] = tuple(m.ChangeKind),
         attempts: int = 5,
         **options: Any,
     ) -> SubmittedOutcome | None:
@@ -294,17 +296,22 @@ class CommitLog(ReadableLog):
             change: reads what it needs at the transaction's base and puts its changes in; it may be called several times.
             key: names this write to this table, such as ``load:1``: when it has been committed under this name before,
                 nothing is read or written, and the answer is the first one.
+            kinds: of the changes that it puts in: a key that has named others is another write's.
             attempts: how often it is computed at most; once if ``proposal_id`` or ``base_snapshot_id`` is given.
             options: see ``transaction``; the isolation is SERIALIZABLE unless it is given.
 
         Returns:
             The answer; None when there was nothing to change.
+
+        Raises:
+            KeyReusedError: ``key`` has named a write of other kinds of changes before; nothing of this one is made.
         """
         if not callable(change):
             raise InvalidRequestError(f"change must be a function of a transaction, not {shown(change)}")
         check_attempts(attempts)
         options = {"isolation": m.Isolation.SERIALIZABLE, **options}
-        return self._once(change, commit_if_any, key, table, attempts, options)
+        outcome = self._once(change, commit_if_any, key, table, attempts, options)
+        return outcome if outcome is None else _of_kinds(outcome, kinds)
 
     def new_file(self, table: str) -> str:
         """A path for a new Parquet file of a table, see ``Transaction.new_file``.
@@ -492,6 +499,13 @@ class CommitLog(ReadableLog):
         self.head_snapshot_id()
         first = self._access.committed_as(writer_id, writer_seq)
         return None if first is None else answered_first(first)
+
+
+def _of_kinds(outcome: SubmittedOutcome, kinds: Collection[m.ChangeKind]) -> SubmittedOutcome:
+    """The outcome, which of a repeat is that of a write that made such changes."""
+    if outcome.is_repeat and outcome.first is not None:
+        check_kinds(outcome.first, kinds, proposal_id=new_proposal_id(), snapshot_id=outcome.snapshot_id)
+    return outcome
 
 
 _logs: WeakSet[CommitLog] = WeakSet()

@@ -17,7 +17,7 @@ from commitlog.client.tables.names import TableName
 from commitlog.client.tables.others_names import ARGUMENTS_OF_TABLES, OF_TABLES, knowing_arguments, told_instead
 from commitlog.client.tables.table_at import TableAt
 from commitlog.client.writing.rows import RowData
-from commitlog.domain.model import Isolation, LogSettings, PartitionSpec
+from commitlog.domain.model import ChangeKind, Isolation, LogSettings, PartitionSpec
 from commitlog.domain.model.definitions import TableDefinition
 from commitlog.errors import InvalidRequestError, TableNotFoundError
 
@@ -283,7 +283,7 @@ class Table:
         from commitlog.client.writing.deleting import Deletion
 
         change = Deletion(self._name, where, self._log.contents(), self._log.settings)
-        return self._changed_apart(change.put, key, options)
+        return self._changed_apart(change.put, key, (ChangeKind.DELETE, ChangeKind.DELETE_ROW), options)
 
     def overwrite(
         self, data: RowData, where: Where | bool, *, key: str | None = None, **options: Any
@@ -318,7 +318,7 @@ class Table:
         change = Overwrite(self._name, rows_of(data), where, log.contents(), log.settings, written)
         log.claim_data_path()
         with written:
-            outcome = self._changed_apart(change.put, key, options)
+            outcome = self._changed_apart(change.put, key, (ChangeKind.DELETE, ChangeKind.APPEND), options)
         return None if outcome is None else written.answered(outcome)
 
     def insert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
@@ -337,7 +337,8 @@ class Table:
             for row in given:
                 transaction.insert_row(self.name, row)
 
-        return self._log.change_rows(self.name, put, key=key, **{"attempts": 1, **options})
+        kinds = (ChangeKind.INSERT_ROW,)
+        return self._log.change_rows(self.name, put, key=key, kinds=kinds, **{"attempts": 1, **options})
 
     def update(self, by: Mapping[str, Any], row: Mapping[str, Any], **options: Any) -> SubmittedOutcome | None:
         """Replace the row of a key by ``row``, a full image; ``upsert`` changes single columns.
@@ -351,7 +352,10 @@ class Table:
             ProposalRejectedError: there is no row of that key, or a constraint does not hold.
         """
         return self._log.change_rows(
-            self.name, lambda transaction: transaction.update_row(self.name, by, row), **{"attempts": 1, **options}
+            self.name,
+            lambda transaction: transaction.update_row(self.name, by, row),
+            kinds=(ChangeKind.UPDATE_ROW,),
+            **{"attempts": 1, **options},
         )
 
     def delete_row(self, by: Mapping[str, Any], **options: Any) -> SubmittedOutcome | None:
@@ -361,7 +365,10 @@ class Table:
             ProposalRejectedError: there is no row of that key, or another table refers to it.
         """
         return self._log.change_rows(
-            self.name, lambda transaction: transaction.delete_row(self.name, by), **{"attempts": 1, **options}
+            self.name,
+            lambda transaction: transaction.delete_row(self.name, by),
+            kinds=(ChangeKind.DELETE_ROW,),
+            **{"attempts": 1, **options},
         )
 
     def upsert(self, rows: Any, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
@@ -382,7 +389,9 @@ class Table:
         from commitlog.client.writing.keyed_rows import Upsert, plain_rows
 
         change = Upsert(self._name, plain_rows(rows, self._log.changes_max), self._log.contents())
-        return self._log.change_rows(self.name, change.put, key=key, **{"isolation": Isolation.SNAPSHOT, **options})
+        kinds = (ChangeKind.INSERT_ROW, ChangeKind.UPDATE_ROW)
+        isolated = {"isolation": Isolation.SNAPSHOT, **options}
+        return self._log.change_rows(self.name, change.put, key=key, kinds=kinds, **isolated)
 
     def restore(self, snapshot: SnapshotGiven, *, key: str | None = None, **options: Any) -> SubmittedOutcome | None:
         """Make its rows those of an earlier snapshot, by a commit on top; its columns stay as they are now: what was renamed
@@ -413,12 +422,12 @@ class Table:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _changed_apart(
-        self, change: Callable[[Any], None], key: str | None, options: Mapping[str, Any]
+        self, change: Callable[[Any], None], key: str | None, kinds: Sequence[ChangeKind], options: Mapping[str, Any]
     ) -> SubmittedOutcome | None:
         from commitlog.client.writing.setting_apart import with_rows_apart
 
         return with_rows_apart(
             self._log,
-            lambda: self._log.change_rows(self.name, change, key=key, **options),
+            lambda: self._log.change_rows(self.name, change, key=key, kinds=kinds, **options),
             base_is_given=options.get("base_snapshot_id") is not None,
         )

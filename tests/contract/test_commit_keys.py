@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from making import append, create
 
 from commitlog.client import CommitLog, SubmittedOutcome, Transaction
-from commitlog.errors import InvalidRequestError
+from commitlog.errors import InvalidRequestError, KeyReusedError
 
 
 def count(log: CommitLog, table: str) -> int:
@@ -127,6 +129,38 @@ def test_run_when_its_key_is_committed_meanwhile_and_nothing_is_left_to_do_then_
     assert (found.snapshot_id, found.is_repeat) == (firsts[0].snapshot_id, True)
     with pytest.raises(InvalidRequestError, match="nothing to commit"):
         log.run(lambda tx: None, key=f"another:{table}")
+
+
+def test_key_when_another_kind_of_write_has_had_it_then_says_so_instead_of_doing_nothing(
+    log: CommitLog, table: str, tmp_path: Path
+) -> None:
+    create(log, table)
+    pq.write_table(pa.table({"id": [1]}), file := tmp_path / "rows.parquet")
+    with log.transaction() as tx:
+        tx.create_table(f"{table}_k", {"id": "int64"}, primary_key=["id"])
+    plain, keyed = log.table(table), log.table(f"{table}_k")
+    plain.append({"id": [1]}, key="nightly:1")
+    plain.delete("id = 1", key="nightly:2")
+    keyed.upsert([{"id": 1}], key="nightly:1")
+    keyed.delete("id = 1", key="nightly:2")
+    for again in (
+        lambda: plain.delete("id = 1", key="nightly:1"),
+        lambda: plain.append(files=[file], key="nightly:2"),
+        lambda: keyed.delete("id = 1", key="nightly:1"),
+        lambda: keyed.delete_row({"id": 1}, key="nightly:1"),
+        lambda: keyed.upsert([{"id": 1}], key="nightly:2"),
+        lambda: keyed.insert([{"id": 1}], key="nightly:2"),
+        lambda: keyed.update({"id": 1}, {"id": 1}, key="nightly:2"),
+    ):
+        with pytest.raises(KeyReusedError, match=r"'nightly:[12]' .* the first had .*, as this one never does"):
+            again()
+    for answered in (
+        plain.overwrite({"id": [1]}, True, key="nightly:1"),
+        keyed.upsert([{"id": 7}], key="nightly:1"),
+        keyed.delete("id = 7", key="nightly:2"),
+    ):
+        assert answered is not None
+        assert answered.is_repeat
 
 
 def test_key_when_two_commits_have_it_at_once_then_the_second_is_answered_as_the_first(

@@ -9,7 +9,7 @@ order are packed otherwise), or what was deleted to make room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -59,11 +59,39 @@ def check_repeat(first: m.Proposal, again: m.Proposal, *, snapshot_id: int | Non
         raise KeyReusedError(again.proposal_id, _key_of(first, again), found, first=first, snapshot_id=snapshot_id)
 
 
+def check_kinds(
+    first: m.Proposal, kinds: Collection[m.ChangeKind], *, proposal_id: m.ProposalId, snapshot_id: int | None
+) -> None:
+    """See that a write that would only make changes of some kinds can be the one that was committed under its key.
+
+    Args:
+        first: the proposal that was committed.
+        kinds: what changes the write makes.
+        proposal_id: of the write, which may not have been sent.
+        snapshot_id: what the first made, for the message.
+
+    Raises:
+        KeyReusedError: the first made changes of another kind. Nothing of this one was committed.
+    """
+    if others := dict.fromkeys(place for place in map(_place_by_kind, first.changes) if place.kind not in kinds):
+        assert first.writer_seq is not None, "it was found by its number"
+        key = _numbered(WriteKey(first.writer_id, first.writer_seq))
+        found = [f"the first had {_shown(others)}, as this one never does"]
+        raise KeyReusedError(proposal_id, key, found, first=first, snapshot_id=snapshot_id)
+
+
+def _place_by_kind(change: m.Change) -> _Place:
+    return _place(change)._replace(kind=change.kind)
+
+
 def _key_of(first: m.Proposal, again: m.Proposal) -> str:
     if first.proposal_id == again.proposal_id:
         return f"proposal id {UUID(bytes=again.proposal_id)}"
     assert again.writer_seq is not None, "it repeats an id or a number"
-    write = WriteKey(again.writer_id, again.writer_seq)
+    return _numbered(WriteKey(again.writer_id, again.writer_seq))
+
+
+def _numbered(write: WriteKey) -> str:
     return f"key {key_of(write)!r} (writer_seq {write.writer_seq} of writer {write.writer_id})"
 
 
