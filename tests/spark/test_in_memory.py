@@ -20,7 +20,7 @@ from pyspark.util import inheritable_thread_target
 from sessions import session_with
 
 import commitlog.spark
-from commitlog.client import CommitLog
+from commitlog.client import CommitLog, Transaction
 from commitlog.domain.model import ColumnSpec
 from commitlog.domain.model.buckets import bucket_of
 from commitlog.domain.model.types import parse_type
@@ -100,6 +100,30 @@ def test_transaction_when_its_block_has_ended_then_it_cannot_be_begun_again(
     with pytest.raises(InvalidRequestError, match="begin another one"), tx:
         pass
     assert ids_of(commitlog.spark.table(spark, TABLE, log=log).read()) == ([1, 2] if is_unknown else [1])
+
+
+class OvertakenLog(InMemoryCommitLog):
+    """Somebody else deletes what a job is to delete, under its key, just before it begins."""
+
+    was_overtaken = False
+
+    def transaction(self, **options: Any) -> Transaction:
+        if options.get("writer_seq") is not None and not self.was_overtaken:
+            self.was_overtaken = True
+            self.table(TABLE).delete("id = 2", key="cleanup:1")
+        return super().transaction(**options)
+
+
+def test_delete_when_another_run_has_just_committed_its_key_then_is_answered_as_that(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = OvertakenLog(data_path=tmp_path / "lake")
+    t = commitlog.spark.table(spark, TABLE, log=log)
+    t.append(rows(spark, 1, 2), create=True)
+    outcome = t.delete("id = 2", key="cleanup:1")
+    assert outcome is not None
+    assert (outcome.is_repeat, outcome.snapshot_id) == (True, log.head_snapshot_id())
+    assert t.delete("id = 2", key="cleanup:2") is None
 
 
 def test_compact_when_its_writing_fails_then_nothing_is_left_of_it(

@@ -82,7 +82,8 @@ def committed(
             with shown_as(spark, operation, table, base.scan.snapshot_id):
                 paths = propose(transaction, base)
             if not transaction.changes:
-                return None
+                # There may be nothing left to do because another run has just done it.
+                return None if named is None else committed_as(to_log, named.writer_id, named.writer_seq)
             committing = level.committing(to_log, transaction, [base.definition.table_id])
             return commit(committing, paths, {table: base.path})
         except ScatteredRowsError as scattered:
