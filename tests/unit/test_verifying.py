@@ -156,7 +156,14 @@ def test_a_refusal_though_a_handler_settled_some_of_it_when_it_was_tampered_with
     [conflict] = log.outcomes[-1].conflicts
     seq = log.outcomes[-1].seq
     elsewhere = conflict.replace(object=conflict.object.replace(table_id=99))
-    for forged in ({"conflicts": ()}, {"conflicts": (elsewhere,)}, {"next_file_id": 99}, {"reason": Reason.INVALID}):
+    unraced = conflict.replace(object=conflict.object.replace(row_key="7"), committed_snapshot_id=1)
+    for forged in (
+        {"conflicts": ()},
+        {"conflicts": (elsewhere,)},
+        {"conflicts": (unraced,)},
+        {"next_file_id": 99},
+        {"reason": Reason.INVALID},
+    ):
         assert [at for at, _ in found(log, seq, **forged)] == [seq]
 
 

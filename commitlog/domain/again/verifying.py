@@ -183,10 +183,15 @@ class _RecordedAnswers:
     def _may_follow(self, conflict: m.Conflict, state: SequencerState) -> bool:
         """Whether a change that a handler was asked for, or a later one, may have met a row there that raced."""
         proposal, change, where = self._outcome.proposal, conflict.proposed_change, conflict.object
-        if proposal is None or change is None or self._guessed_from is None or change < self._guessed_from:
-            return False
-        is_row = where.row_key is not None and where.table_id in state.tables
-        return is_row and proposal.base_snapshot_id < conflict.committed_snapshot_id <= state.head_snapshot_id
+        return (
+            proposal is not None
+            and change is not None
+            and self._guessed_from is not None
+            and change >= self._guessed_from
+            and where.row_key is not None
+            and where.table_id in state.tables
+            and proposal.base_snapshot_id < conflict.committed_snapshot_id <= state.head_snapshot_id
+        )
 
 
 class Verifier:
