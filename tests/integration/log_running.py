@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from commitlog.catalog.projector import Projector
 from commitlog.config import Settings
@@ -25,7 +26,7 @@ from commitlog.log.genesis import init_log
 from commitlog.log.replica import Replica
 from commitlog.log.results import ResultRecord, ResultsReader
 from commitlog.log.sequencer import Phase, Sequencer
-from commitlog.log.topic_settings import partition_counts
+from commitlog.log.topic_settings import described, partition_counts
 
 DEADLINE_S = 90.0
 
@@ -50,6 +51,15 @@ def wait_until(condition: Callable[[], bool], what: str, *, deadline_s: float = 
         # Looks that are dear leave half of their time to what is waited for.
         time.sleep(min(max(now_s - looked_s, 0.005), 0.2))
         looked_s = time.monotonic()
+
+
+def alter_topic(settings: Settings, topic: str, name: str, value: str) -> None:
+    """Gives a topic a setting, as somebody would by hand."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    make_admin(settings).incremental_alter_configs([resource])[resource].result()
+    # The controller has answered, of which the broker hears a moment later.
+    wait_until(lambda: described(settings, [topic])[topic][name] == value, "the broker to know")
 
 
 class Ids:

@@ -23,13 +23,9 @@ import psutil
 import psycopg
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewPartitions,
-    ResourceType,
 )
-from log_running import serving, wait_until, write_raw
+from log_running import alter_topic, serving, wait_until, write_raw
 from psycopg import sql
 from replicas import replica_of
 
@@ -389,10 +385,7 @@ def test_status_when_a_topic_is_set_otherwise_than_a_log_needs_then_names_it_and
     run_json(settings, "init")
     create_trims_topic(settings)
     topic = getattr(topics_of(settings.log), topic)
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    for answer in make_admin(settings).incremental_alter_configs([changed]).values():
-        answer.result()
+    alter_topic(settings, topic, name, value)
     wait_until(
         lambda: any(f"{topic} has {name}={value}" in each for each in log_health(settings).problems),
         "it is seen",

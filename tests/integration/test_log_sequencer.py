@@ -15,15 +15,13 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
     NewTopic,
-    ResourceType,
 )
 from log_running import (
     Ids,
     all_outcomes,
+    alter_topic,
     append,
     create_table,
     make_log,
@@ -61,7 +59,6 @@ from commitlog.log.codec import (
     hash_record,
 )
 from commitlog.log.codec.records.headers import HEADERS
-from commitlog.log.connection import make_admin
 from commitlog.log.producing import KafkaResults, KafkaVoice
 from commitlog.log.publisher import Publisher
 from commitlog.log.reports import Report
@@ -212,14 +209,7 @@ def test_proposal_when_the_broker_takes_none_of_its_time_then_unknown_and_says_t
     settings: Settings, ids: Ids
 ) -> None:
     topic = topics_of(settings.log).proposals
-    entry = ConfigEntry("message.timestamp.before.max.ms", "0", incremental_operation=AlterConfigOpType.SET)
-    late = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    [altered] = make_admin(settings).incremental_alter_configs([late]).values()
-    altered.result()
-    wait_until(
-        lambda: described(settings, [topic])[topic]["message.timestamp.before.max.ms"] == "0",
-        "the broker to know",
-    )
+    alter_topic(settings, topic, "message.timestamp.before.max.ms", "0")
     lingering = replace(settings, kafka={"linger.ms": "50"})
     with Publisher(lingering) as publisher, pytest.raises(OutcomeUnknownError, match="is this machine's clock right"):
         publisher.submit(proposal(ids, 0, create_table()))

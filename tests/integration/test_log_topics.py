@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewTopic,
-    ResourceType,
 )
-from log_running import all_records, messages_of, serving, wait_until, write_raw
+from log_running import all_records, alter_topic, messages_of, serving, wait_until, write_raw
 
 from commitlog.config import Settings
 from commitlog.domain.model import Genesis, Granularity
@@ -25,22 +21,13 @@ from commitlog.log.access_rules import Role, apply
 from commitlog.log.codec import decode_record
 from commitlog.log.connection import make_admin
 from commitlog.log.genesis import init_log, read_genesis, require_genesis
-from commitlog.log.topic_settings import check_topics, create_trims_topic, described, partition_counts
+from commitlog.log.topic_settings import check_topics, create_trims_topic, partition_counts
 from commitlog.log.topics import topics_of
 
 
 @pytest.fixture
 def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
     return Settings.load(environment={}, log=log_name, bootstrap_servers=kafka, home=tmp_path, partitions=2)
-
-
-def alter(settings: Settings, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.incremental_alter_configs([resource])[resource].result()
-    # The controller has answered, of which the broker hears a moment later.
-    wait_until(lambda: described(settings, [topic])[topic][name] == value, "the broker to know")
 
 
 def delete(settings: Settings, topic: str) -> None:
@@ -116,7 +103,7 @@ def test_topics_when_set_so_that_the_log_could_lose_something_then_refused(
     create_trims_topic(settings)
     check_topics(settings, 2, genesis.settings.proposal_bytes_max)
     full_name = getattr(topics_of(settings.log), topic)
-    alter(settings, full_name, name, value)
+    alter_topic(settings, full_name, name, value)
     with pytest.raises(ConfigurationError, match=rf"{full_name} has {name}={value}"):
         check_topics(settings, 2, genesis.settings.proposal_bytes_max)
 
@@ -142,8 +129,8 @@ def test_init_when_somebody_has_made_the_topics_otherwise_then_says_all_that_is_
     assert [each.partition("=")[0] for each in told] == [
         f"the topic {topics.proposals} has {name}" for name in ("retention.ms", "max.message.bytes")
     ]
-    alter(settings, topics.proposals, "retention.ms", "-1")
-    alter(settings, topics.proposals, "max.message.bytes", told[1].rpartition("=")[2])
+    alter_topic(settings, topics.proposals, "retention.ms", "-1")
+    alter_topic(settings, topics.proposals, "max.message.bytes", told[1].rpartition("=")[2])
     assert init_log(settings).partitions == 2
 
 
