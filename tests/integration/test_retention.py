@@ -328,7 +328,9 @@ def test_trimmed_log_when_no_checkpoint_can_be_read_then_one_from_the_archive_st
     assert decide(trimmed, 1)[0].snapshot_id is not None
 
 
-@pytest.mark.parametrize("begin", [prepared_services, partial(serve._begin, standby=True)], ids=["up", "serve"])
+@pytest.mark.parametrize(
+    "begin", [prepared_services, partial(serve.prepare_machine, standby=True)], ids=["up", "serve"]
+)
 def test_trimmed_log_when_a_machine_has_no_checkpoint_then_what_serves_there_makes_it_from_the_archive(
     trimmed: Settings, archive: Path, caplog: pytest.LogCaptureFixture, begin: Callable[[Settings], object]
 ) -> None:

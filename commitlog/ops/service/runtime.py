@@ -29,7 +29,7 @@ from commitlog.local.home import (
 from commitlog.local.processes import is_listening
 from commitlog.log.genesis import find_genesis
 from commitlog.ops.service.listening import running_at, running_place
-from commitlog.ops.service.serve import prepare, wanted_services
+from commitlog.ops.service.serve import prepare_machine, wanted_services
 from commitlog.ops.service.supervisor import (
     COMMITLOG,
     GATEWAY,
@@ -60,11 +60,8 @@ def prepared_services(settings: Settings) -> Sequence[Service]:
     Raises:
         LocalRuntimeError: the lake is not where the log has it.
     """
-    from commitlog.ops.service.archived_start import ensure_checkpoint
-
     _check_not_moved(settings)
-    prepare(settings)
-    ensure_checkpoint(settings)
+    prepare_machine(settings)
     return wanted_services(settings)
 
 

@@ -110,7 +110,7 @@ def wanted_services(settings: Settings, *, standby: bool = False) -> tuple[Servi
     return (*installed_services(standby=standby), *relay, *link_services(settings))
 
 
-def _begin(settings: Settings, *, standby: bool) -> None:
+def prepare_machine(settings: Settings, *, standby: bool = False) -> None:
     """Make what the log lacks, and what its services need on this machine."""
     from commitlog.ops.service.archived_start import ensure_checkpoint
 
@@ -132,7 +132,7 @@ def serve(settings: Settings, *, standby: bool = False) -> int:
         _logger.warning(line)
 
     with stopped_by_signal() as stop, told_about(settings, whole):
-        keep_trying("serve", lambda: _begin(settings, standby=standby), stop=stop, say=say)
+        keep_trying("serve", lambda: prepare_machine(settings, standby=standby), stop=stop, say=say)
         services = wanted_services(settings, standby=standby)
         supervisor = Supervisor(services, settings.environment(), say=_logger.warning)
         whole.supervisor = supervisor
