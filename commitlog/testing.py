@@ -215,8 +215,18 @@ class _InMemoryAccess:
     def claim_data_path(self) -> None:
         pass
 
+    @property
+    def partitions_of_machines(self) -> int:
+        return 1
+
     def send(
-        self, proposal: m.Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
+        self,
+        proposal: m.Proposal,
+        encoded: bytes,
+        *,
+        timeout_s: float | None = None,
+        traceparent: str | None = None,
+        is_awaited: bool = False,
     ) -> _Answered:
         with self._changed:
             if self.is_closed:

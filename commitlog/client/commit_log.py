@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
@@ -35,7 +33,7 @@ from commitlog.client.changeset_tables import TransactionOptions
 from commitlog.client.files.given_files import Files
 from commitlog.client.files.new_files import NewFiles
 from commitlog.client.files.outside import checked_outside
-from commitlog.client.ids import as_proposal_id, new_proposal_id
+from commitlog.client.ids import as_proposal_id, new_proposal_id, new_writer_id
 from commitlog.client.outcomes.repeats import check_kinds
 from commitlog.client.outcomes.submitted import SubmittedOutcome, answered_first
 from commitlog.client.readable_log import TIMEOUT_S_MAX, ReadableLog
@@ -80,7 +78,7 @@ class CommitLog(ReadableLog):
         """What is each process's own: where one was forked, a thread of its parent's may have held any lock."""
         self._submissions = Submissions(self._opened, self.see)
         self.new_files = NewFiles()
-        self.writer_id = self._given_name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.writer_id = self._given_name or new_writer_id(self._opened.partitions_of_machines)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(writer_id={self.writer_id!r})"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
+import socket
 import threading
 import time
 from typing import Any
 from uuid import UUID
 
 from commitlog.client.arguments import shown
+from commitlog.domain.model.ids import partition_for
 from commitlog.errors import InvalidRequestError
 
 _COUNTER_BITS = 12
@@ -54,6 +57,20 @@ def id_at(time_ms: int, counter: int, noise: int) -> bytes:
     """The UUID version 7 of a time, a 12-bit counter and 62 bits of noise."""
     value = (time_ms & (2**48 - 1)) << 80 | 0x7 << 76 | (counter & 0xFFF) << 64 | 0b10 << 62 | noise & (2**62 - 1)
     return value.to_bytes(16, "big")
+
+
+def new_writer_id(partitions: int = 1) -> str:
+    """A name of this process's own, which tells where it runs.
+
+    The names of all processes of a machine are in one of so many partitions: what they propose can go together, and be answered
+    together.
+    """
+    host = socket.gethostname()
+    partition = partition_for(host, partitions)
+    while True:
+        name = f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+        if partition_for(name, partitions) == partition:
+            return name
 
 
 def id_of_content(time_ms: int, content: bytes) -> bytes:

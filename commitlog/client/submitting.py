@@ -54,7 +54,7 @@ class Submissions:
         encoded = self._encoded(proposal)
         deadline = time.monotonic() + timeout_s
         with self._unanswered.turn(proposal, timeout_s=_left_s(deadline)):
-            pending = self._sent(proposal, encoded, _left_s(deadline))
+            pending = self._sent(proposal, encoded, _left_s(deadline), is_awaited=True)
             try:
                 receipt = pending.wait(_left_s(deadline))
             finally:
@@ -137,17 +137,21 @@ class Submissions:
         if failure is not None:
             raise failure
 
-    def _sent(self, proposal: m.Proposal, encoded: bytes, timeout_s: float) -> PendingAnswer:
+    def _sent(
+        self, proposal: m.Proposal, encoded: bytes, timeout_s: float, *, is_awaited: bool = False
+    ) -> PendingAnswer:
         """A proposal on its way, in a span where this process traces."""
         made = spans()
         if made is None:
-            return self._access.send(proposal, encoded, timeout_s=timeout_s)
+            return self._access.send(proposal, encoded, timeout_s=timeout_s, is_awaited=is_awaited)
         from commitlog.client.access.traced_answer import TracedAnswer
 
         span = made.submitting(proposal_id=proposal.proposal_id, writer_id=proposal.writer_id)
         try:
             traceparent = made.traceparent_of(span)
-            pending = self._access.send(proposal, encoded, timeout_s=timeout_s, traceparent=traceparent)
+            pending = self._access.send(
+                proposal, encoded, timeout_s=timeout_s, traceparent=traceparent, is_awaited=is_awaited
+            )
         except BaseException as error:
             made.failed(span, str(error))
             span.end()

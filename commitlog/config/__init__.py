@@ -49,7 +49,7 @@ from commitlog.config.sources import RUN_FILE as RUN_FILE
 from commitlog.config.sources import SUPERVISED as SUPERVISED
 from commitlog.config.sources import default_values as default_values
 from commitlog.config.sources import variable_of as variable_of
-from commitlog.config.values import READERS, option_text
+from commitlog.config.values import OFF, READERS, option_text
 from commitlog.config.values import SECRET_OPTIONS as SECRET_OPTIONS
 from commitlog.config.values import masked as masked
 from commitlog.config.values import without_password as without_password
@@ -98,9 +98,11 @@ class Settings:
         gateway_tls_cert: file with the gateway's certificate and those that signed it, as PEM; with None, clients connect
             without TLS.
         gateway_tls_key: file with the certificate's key, as PEM; None if the key is in the certificate's file.
+        carrier_socket: file of the socket by which programs of this machine propose through its carrier; "off" has neither
+            programs nor services use one.
         metrics_host: address at which services serve `/metrics` and `/readyz`.
-        metrics_port: port of the sequencer's metrics; projector, checkpointer, web page, `serve`, the gateway and the relay
-            have the next ones, and a service whose port is taken has another free one.
+        metrics_port: port of the sequencer's metrics; projector, checkpointer, web page, `serve`, the gateway, the relay
+            and the carrier have the next ones, and a service whose port is taken has another free one.
         cache_dir: directory for this user's downloaded jars, and for what Java keeps of them.
         java_home: the Java to run the broker with; None is the one on PATH.
         maven_url: a mirror of Maven Central; None is Maven Central.
@@ -142,6 +144,7 @@ class Settings:
     gateway_port: int
     gateway_tls_cert: Path | None
     gateway_tls_key: Path | None
+    carrier_socket: Path | None
     metrics_host: str
     metrics_port: int
     cache_dir: Path
@@ -248,8 +251,10 @@ class Settings:
         child[variable_of("config")] = os.devnull
         for name in READERS:
             value = getattr(self, name)
-            if value is not None and not (name.endswith("_port") and self.is_default(name)):
-                child[variable_of(name)] = str(value)
+            if name == "carrier_socket" or (
+                value is not None and not (name.endswith("_port") and self.is_default(name))
+            ):
+                child[variable_of(name)] = OFF if value is None else str(value)
         child.update({KAFKA_PREFIX + name.upper().replace(".", "_"): value for name, value in self.kafka.items()})
         child[PREFIX + "GENESIS"] = json.dumps(dict(self.genesis))
         return child

@@ -176,6 +176,7 @@ def defaults(home: Path, layers: list[Layer], environment: Mapping[str, str]) ->
         "gateway_port": 5442,
         "gateway_tls_cert": None,
         "gateway_tls_key": None,
+        "carrier_socket": str(home / "services" / log / "carrier.sock"),
         "metrics_host": "127.0.0.1",
         "metrics_port": 9464,
         "cache_dir": str(_caches(home, environment) / "commitlog"),

@@ -118,6 +118,10 @@ def _optional(read: Callable[[object, str], object]) -> Callable[[object, str], 
     return lambda value, where: None if value is None else read(value, where)
 
 
+def _path_or_off(value: object, where: str) -> Path | None:
+    return None if value in (None, OFF) else path_of(value, where)
+
+
 def _whole(low: int, high: int) -> Callable[[object, str], object]:
     def read(value: object, where: str) -> int:
         try:
@@ -144,6 +148,8 @@ def _names(value: object, where: str) -> str:
     return ",".join(names)
 
 
+OFF = "off"
+"""What is given for a setting that has a default and is to have no value."""
 _PORT = _whole(0, _PORT_MAX)
 READERS: Mapping[str, Callable[[object, str], object]] = {
     "log": _log_name,
@@ -173,6 +179,7 @@ READERS: Mapping[str, Callable[[object, str], object]] = {
     "gateway_port": _PORT,
     "gateway_tls_cert": _optional(path_of),
     "gateway_tls_key": _optional(path_of),
+    "carrier_socket": _path_or_off,
     "metrics_host": _text,
     "metrics_port": _whole(0, 65_530),
     "cache_dir": path_of,

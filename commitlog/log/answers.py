@@ -148,6 +148,11 @@ class Answers:
         """How many proposals are unanswered."""
         return len(self._by_id)
 
+    @property
+    def ended(self) -> CommitLogError | None:
+        """Why nothing is read any more; None while something is."""
+        return self._end
+
     def wait_for_room(self, awaited_max: int, deadline: float) -> bool:
         """Wait until no more than so many are unanswered, reading like any who waits; False when it was not in time."""
         while len(self._by_id) > awaited_max:
@@ -196,9 +201,14 @@ class Answers:
             if found := self._of(receipt, has_id):
                 self._settle(found, receipt)
 
-    def fail(self, pending: PendingProposal, error: CommitLogError) -> None:
-        """The proposal gets no receipt."""
-        self._settle([pending], error)
+    def settle(self, pending: PendingProposal, answer: Receipt | CommitLogError) -> None:
+        """This is the proposal's answer, or why it gets none."""
+        self._settle([pending], answer)
+
+    def awaits(self, pending: PendingProposal) -> bool:
+        """Whether the proposal is unanswered, and nobody has forgotten it."""
+        with self._guard:
+            return pending in self._by_id.get(pending.proposal_id, ())
 
     def lose(self, partition: int) -> None:
         """Receipts of a partition are gone: what was awaited there stays unknown."""

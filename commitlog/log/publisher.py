@@ -10,6 +10,7 @@ rights to read answers are taken away nothing is sent until they are given back.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from contextlib import suppress
 from functools import partial
@@ -35,7 +36,7 @@ from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
 from commitlog.log.receipts import receipts_in
 from commitlog.log.reports import offset_of
-from commitlog.log.senders import Senders
+from commitlog.log.senders import CROWD_OF_THREADS, Crowding, Senders
 from commitlog.log.sending import DELIVERY_TIMEOUT_S, Sender
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Triage, in_words, triage
@@ -63,6 +64,9 @@ class Publisher:
         genesis: what the log is, for whoever knows it already.
         timeout_s: how long a broker may take to answer, but two seconds at least.
         delivery_timeout_s: how long a proposal may be on its way to the broker.
+        crowding: when what is proposed waits for others, to go with them.
+        listens_s: so long after the last proposal receipts are read on, as those of others cost too; the next one then waits
+            for the broker to say where its own begin.
 
     Raises:
         ConfigurationError: there is no such log.
@@ -76,14 +80,22 @@ class Publisher:
         genesis: Genesis | None = None,
         timeout_s: float = REQUEST_TIMEOUT_S,
         delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
+        crowding: Crowding = CROWD_OF_THREADS,
+        listens_s: float = math.inf,
     ) -> None:
         self._settings = settings
+        self._listens_s = listens_s
+        self._published_at_s = 0.0
         self._delivery_timeout_s = delivery_timeout_s
         self._topics = topics_of(settings.log)
         self._default_timeout_s = settings.receipts_timeout_ms / 1000
         self.genesis: Genesis = require_genesis(settings) if genesis is None else genesis
         self._senders = Senders(
-            self._make_sender, settings.machine, timeout_s=timeout_s, later_timeout_s=PATIENCE_S_MIN
+            self._make_sender,
+            settings.machine,
+            timeout_s=timeout_s,
+            later_timeout_s=PATIENCE_S_MIN,
+            crowding=crowding,
         )
         self._own = _SentByThread()
         self._reader = TopicReader(
@@ -142,7 +154,7 @@ class Publisher:
             self._wait_for_room(given_s)
         self._answers.expect(pending)
         try:
-            if partition not in self._starts:
+            if not self._is_listening_to(partition):
                 self._listen_to(partition, given_s)
             self._send(pending, encoded, writer_id.encode("utf-8"), given_s, traceparent)
         except BaseException:
@@ -159,6 +171,22 @@ class Publisher:
             return pending.wait(max(0, given_s - (self._settings.machine.now_s() - started)))
         finally:
             self._answers.forget(pending)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is unanswered, or on its way to the broker."""
+        if self._unsent:
+            self._hear_deliveries()
+        return not (self._unsent or self._answers.awaited)
+
+    @property
+    def failure(self) -> CommitLogError | None:
+        """What has ended it for good; None while it goes on."""
+        return self._answers.ended
+
+    def waits(self, waiting: int) -> None:
+        """Note that nobody proposes more before an answer comes than those whose ``waiting`` proposals are unanswered."""
+        self._senders.waits(waiting)
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id may still come to the log from here."""
@@ -205,6 +233,12 @@ class Publisher:
         """Goes on where answers were refused, once they are not any more; raises LogRefusedError as long as they are."""
         check_may(self._settings, AclOperation.READ, self._topics.receipts, timeout_s=_patience_s(timeout_s))
         self._is_refused = False
+
+    def _is_listening_to(self, partition: int) -> bool:
+        """Asked once an answer is expected, so that nobody stops listening to it from then on."""
+        with self._lock:
+            self._published_at_s = self._settings.machine.now_s()
+            return partition in self._starts
 
     def _listen_to(self, partition: int, timeout_s: float) -> None:
         """Returns when nothing that is answered from now on can be missed."""
@@ -281,10 +315,10 @@ class Publisher:
                 self._answers.place(pending, offset)
         elif triage(error) is Triage.TOO_LARGE:
             size = len(message.value() or b"")
-            self._answers.fail(pending, ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))
+            self._answers.settle(pending, ProposalTooLargeError(size, self.genesis.settings.proposal_bytes_max))
         else:
             # It may have been written before the connection broke.
-            self._answers.fail(pending, pending.unknown(in_words(error)))
+            self._answers.settle(pending, pending.unknown(in_words(error)))
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
@@ -334,7 +368,18 @@ class Publisher:
             self._hear_deliveries()
         return bool(messages)
 
+    def _stop_listening_if_idle(self) -> None:
+        if self._answers.awaited or self._settings.machine.now_s() - self._published_at_s < self._listens_s:
+            return
+        with self._lock:
+            if self._answers.awaited or not self._starts:
+                return
+            self._starts.clear()
+            self._heard_to.clear()
+        self._reader.start({})
+
     def _begin_reading(self) -> None:
+        self._stop_listening_if_idle()
         if len(self._heard_to) < len(self._starts):
             for partition, offset in list(self._starts.items()):
                 if partition not in self._heard_to:
@@ -359,7 +404,7 @@ class Publisher:
         overdue = [each for each in list(self._unsent) if each.age_s() > self._delivery_timeout_s + OVERDUE_S]
         for pending in overdue:
             self._unsent.pop(pending, None)
-            self._answers.fail(pending, pending.unknown())
+            self._answers.settle(pending, pending.unknown())
         if overdue:
             for sender in self._senders.all:
                 sender.give_up()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from commitlog.errors import CommitLogError
@@ -24,14 +25,27 @@ TOGETHER_MS = 3
 """Beyond so many unanswered proposals, those that come within so long are sent together. Of an idempotent producer no more than
 five batches of a partition are under way unanswered: for what is beyond, librdkafka waits in a busy loop from the end of this
 time on. Longer, a process that proposes 500 a second and waits for nothing would keep as many unanswered by the wait itself."""
-CROWD_MIN = 4
-"""So many that have waited at once lately are a crowd."""
-SHORT_S = 0.0008
-"""A thread that is let go on takes 0.2 ms to be there where there is time, 0.4 among eight that do nothing else, 1.4 to 2.7
-among 64 of four processes on two cores (measured)."""
-CROWDED_MS = 15
-"""Beside what a turn takes there, some 25 ms, little: the others of a crowd come within so many."""
 LATELY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Crowding:
+    """When what is proposed waits for the rest of a crowd.
+
+    Attributes:
+        size_min: so many that have waited at once lately are one.
+        short_s: processors are short where whoever is let go on takes so long to be there.
+        linger_ms: the others of the crowd come within so many.
+    """
+
+    size_min: int
+    short_s: float
+    linger_ms: int
+
+
+CROWD_OF_THREADS = Crowding(size_min=4, short_s=0.0008, linger_ms=15)
+"""A thread that is let go on takes 0.2 ms to be there where there is time, 0.4 among eight that do nothing else, 1.4 to 2.7
+among 64 of four processes on two cores, of whose turn, some 25 ms, 15 are little (measured)."""
 
 
 class MakeSender(Protocol):
@@ -44,9 +58,12 @@ class Crowd:
     """How many threads have waited at once lately: in this half of a second and the one before.
 
     Many threads tell it without a lock: a number that is lost only sends something sooner or later.
+
+    size_min: so many are one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, size_min: int) -> None:
+        self._size_min = size_min
         self._began_s = float("-inf")
         self._most = self._most_before = 0
 
@@ -62,7 +79,7 @@ class Crowd:
         """Notes how many wait, and says whether they are all of a crowd."""
         size = max(self.size(now_s), waiting)
         self._most = max(self._most, waiting)
-        return waiting == size >= CROWD_MIN
+        return waiting == size >= self._size_min
 
 
 class Senders:
@@ -72,9 +89,18 @@ class Senders:
         make: makes one.
         machine: whose time it is.
         timeout_s: how long a broker may take to answer the first one.
+        crowding: when what is proposed waits for others.
     """
 
-    def __init__(self, make: MakeSender, machine: Machine, *, timeout_s: float, later_timeout_s: float) -> None:
+    def __init__(
+        self,
+        make: MakeSender,
+        machine: Machine,
+        *,
+        timeout_s: float,
+        later_timeout_s: float,
+        crowding: Crowding = CROWD_OF_THREADS,
+    ) -> None:
         self._make = make
         self._machine = machine
         self._later_timeout_s = later_timeout_s
@@ -82,7 +108,8 @@ class Senders:
         self._makers: dict[int, Thread] = {}
         self._lock = threading.Lock()
         self._is_closing = False
-        self._crowd = Crowd()
+        self._crowding = crowding
+        self._crowd = Crowd(crowding.size_min)
 
     @property
     def all(self) -> Sequence[Sender]:
@@ -117,8 +144,9 @@ class Senders:
             maker.join()
 
     def _linger_ms(self, unanswered: int, going_on_s: float) -> int:
-        if going_on_s >= SHORT_S and self._crowd.size(self._machine.now_s()) >= CROWD_MIN:
-            return CROWDED_MS
+        crowding = self._crowding
+        if going_on_s >= crowding.short_s and self._crowd.size(self._machine.now_s()) >= crowding.size_min:
+            return crowding.linger_ms
         return TOGETHER_MS if unanswered > AT_ONCE_MAX else 0
 
     def _made_later(self, linger_ms: int) -> Sender:

@@ -48,6 +48,7 @@ def _measures() -> Iterator[tuple[str, list[Metric]]]:
     yield "Of a sequencer", list(of.of_sequencer(SequencerStatus(), lag))
     yield "Of a projector", list(of.of_projector(ProjectorStatus(applied_seq=1, head_snapshot_id=1), lag))
     yield "Of a checkpointer", list(of.of_checkpointer(replayed_seq=1, saved_seq=1))
+    yield "Of a carrier", list(of.of_carrier(programs=1, carried=1))
     yield "Of a link between sites", list(of.of_link(LinkProgress("tokyo", "paris"), lag))
     yield "Of a gateway", list(of.of_gateway(GatewayProgress()))
     yield "Of a relay", list(of.of_relay(RelayProgress(), lag, lag))

@@ -12,12 +12,14 @@ import pytest
 from log_running import Ids, append, create_table, make_log, proposal, seed_of, serving
 
 from commitlog.config import Settings
-from commitlog.log import senders
 from commitlog.log.publisher import Publisher
+from commitlog.log.senders import CROWD_OF_THREADS, Crowding
 from commitlog.log.sending import Sender
 
 LINGER_MS = 30_000
 TOGETHER = 60
+CROWDING = Crowding(CROWD_OF_THREADS.size_min, short_s=0.0, linger_ms=LINGER_MS)
+"""As if no machine had time."""
 LOOK_S = 0.1
 PATIENCE_S = 240.0
 """Less than so many would take, by six threads, if each round of theirs lingered."""
@@ -26,9 +28,6 @@ PATIENCE_S = 240.0
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of each proposal that was sent, how long it might linger."""
-    monkeypatch.setattr(senders, "CROWDED_MS", LINGER_MS)
-    # As if no machine had time.
-    monkeypatch.setattr(senders, "SHORT_S", 0.0)
     lingers: list[int] = []
     send = Sender.send
 
@@ -63,7 +62,7 @@ def test_crowd_when_all_of_it_wait_then_what_it_has_proposed_lingers_no_longer(
     def is_over() -> bool:
         return sent.count(LINGER_MS) >= TOGETHER or time.monotonic() > given_up_at
 
-    with serving(settings), Publisher(settings) as publisher, ThreadPoolExecutor(6) as threads:
+    with serving(settings), Publisher(settings, crowding=CROWDING) as publisher, ThreadPoolExecutor(6) as threads:
         seed = seed_of(request.node.name)
         publisher.submit(proposal(Ids(seed), 0, create_table()))
         looping = [

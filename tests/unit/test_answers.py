@@ -466,7 +466,7 @@ def test_receipt_when_another_comes_after_it_then_the_first_stays(reading: Readi
     pending.on_answer(called.append)
     reading.coming.put([receipt(1)])
     reading.answers.read_for_others(0.05)
-    reading.answers.fail(pending, GONE)
+    reading.answers.settle(pending, GONE)
     assert pending.wait(0).seq == 1
     assert called == [pending]
 

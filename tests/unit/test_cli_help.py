@@ -20,7 +20,7 @@ from commitlog.ops.cli.options import shown_steps
 
 NO_ANSWER = {
     "commitlog serve", "commitlog sequencer", "commitlog projector", "commitlog checkpointer", "commitlog ui",
-    "commitlog gateway", "commitlog relay",  # they log JSON
+    "commitlog carrier", "commitlog gateway", "commitlog relay",  # they log JSON
     "commitlog manual", "commitlog config reference", "commitlog demo",  # they print pages for people
 }  # fmt: skip
 

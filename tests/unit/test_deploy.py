@@ -85,7 +85,10 @@ def test_kubernetes_ports_then_are_those_where_services_listen() -> None:
     page = ports.pop("page")
     assert page == Settings.load(environment={}).ui_port
     assert ports.pop("duckdb") == Settings.load(environment={}).gateway_port
-    assert {name.removesuffix("-measures"): port for name, port in ports.items()} == first_ports()
+    told = {name.removesuffix("-measures"): port for name, port in ports.items()}
+    # There are no programs for a carrier.
+    assert {"name": "COMMITLOG_CARRIER_SOCKET", "value": "off"} in container()["env"]
+    assert told == {name: port for name, port in first_ports().items() if name != "carrier"}
     for service in of_kind("Service"):
         assert {each["targetPort"] for each in service["spec"]["ports"]} <= {*ports, "page", "duckdb"}
 
@@ -164,7 +167,8 @@ def test_compose_then_asks_for_health_where_serve_tells_it() -> None:
     service = COMPOSE["services"]["commitlog"]
     assert f"http://127.0.0.1:{first_ports()['serve']}/readyz" in " ".join(service["healthcheck"]["test"])
     assert set(service["depends_on"]) < set(COMPOSE["services"])
-    assert f"127.0.0.1:{first_ports()['sequencer']}-{max(first_ports().values())}:" in " ".join(service["ports"])
+    assert service["environment"]["COMMITLOG_CARRIER_SOCKET"] == "off"
+    assert f"127.0.0.1:{first_ports()['sequencer']}-{first_ports()['relay']}:" in " ".join(service["ports"])
 
 
 def test_prometheus_then_asks_every_service() -> None:

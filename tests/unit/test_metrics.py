@@ -58,6 +58,7 @@ from commitlog.ops.service.supervisor import (
     Supervisor,
 )
 from commitlog.ops.service.watched import (
+    WatchedCarrier,
     WatchedCheckpointer,
     WatchedGateway,
     WatchedPage,
@@ -146,6 +147,7 @@ class WatchedOne:
         projecting.note_sites(outcomes_of_sites())
         yield from measures.of_projector(projecting, self.lag)
         yield from measures.of_checkpointer(replayed_seq=40, saved_seq=20)
+        yield from measures.of_carrier(programs=3, carried=8)
         yield from measures.of_link(LinkProgress("tokyo", "paris", snapshot_id=9, brought=4, row_changes=7), self.lag)
         yield from measures.of_gateway(gateway_with_commits())
         relaying = RelayProgress(proposals=5, dead_letters=2, outcomes=6, is_standby=False)
@@ -392,7 +394,7 @@ def test_sequencer_when_it_has_not_caught_up_then_is_not_ready(
 
 
 def test_services_when_they_run_then_each_is_looked_at(settings: Settings) -> None:
-    watched = [WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedGateway, WatchedPage]
+    watched = [WatchedSequencer, WatchedProjector, WatchedCheckpointer, WatchedGateway, WatchedPage, WatchedCarrier]
     assert [each.name for each in wanted_services(settings)] == [each.service for each in watched]
     bordered = replace(settings, registry_url="http://registry:8081")
     assert [each.name for each in wanted_services(bordered)] == [

@@ -9,29 +9,23 @@ from typing import Any, cast
 import pytest
 
 from commitlog.errors import LogUnavailableError
-from commitlog.log.senders import (
-    AT_ONCE_MAX,
-    CROWD_MIN,
-    CROWDED_MS,
-    LATELY_S,
-    SHORT_S,
-    TOGETHER_MS,
-    Senders,
-)
+from commitlog.log.senders import AT_ONCE_MAX, CROWD_OF_THREADS, LATELY_S, TOGETHER_MS, Crowding, Senders
 from commitlog.machine import Machine
+
+CROWD_MIN, SHORT_S, CROWDED_MS = CROWD_OF_THREADS.size_min, CROWD_OF_THREADS.short_s, CROWD_OF_THREADS.linger_ms
 
 
 class World:
     """A machine whose clock the test sets and whose threads run when it says so, and the senders made on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, crowding: Crowding = CROWD_OF_THREADS) -> None:
         self.now_s = 100.0
         self.to_run: list[Callable[[], None]] = []
         self.hurried: list[int] = []
         self.timeouts: list[float] = []
         self.is_away = False
         machine = SimpleNamespace(now_s=lambda: self.now_s, thread=self.thread)
-        self.senders = Senders(self.make, cast(Machine, machine), timeout_s=30, later_timeout_s=2)
+        self.senders = Senders(self.make, cast(Machine, machine), timeout_s=30, later_timeout_s=2, crowding=crowding)
 
     def thread(self, run: Callable[[], None], name: str) -> Any:
         self.to_run.append(run)
@@ -134,3 +128,14 @@ def test_senders_when_no_more_are_to_be_made_then_who_is_being_made_is_waited_fo
     assert [each.linger_ms for each in world.senders.all] == [0, TOGETHER_MS]
     world.wait(CROWD_MIN)
     assert world.lingers_ms() == 0
+
+
+def test_crowd_when_it_is_of_programs_then_as_large_as_they_say_and_whether_or_not_there_is_time() -> None:
+    world = World(Crowding(size_min=2, short_s=0.0, linger_ms=7))
+    world.wait(1)
+    assert world.lingers_ms(going_on_s=0) == 0
+    world.wait(2)
+    assert world.lingers_ms(going_on_s=0) == 7
+    assert world.hurried == []
+    world.senders.waits(2)
+    assert world.hurried == [7]

@@ -48,6 +48,8 @@ from commitlog.errors import (
     ResultsTrimmedError,
     SnapshotNotFoundError,
 )
+from commitlog.log.answers import PendingProposal
+from commitlog.log.carried import Carried
 from commitlog.log.checkpoint import load_checkpoints, state_after
 from commitlog.log.connection import end_offsets, leave_to_parent
 from commitlog.log.genesis import require_genesis
@@ -81,6 +83,18 @@ class _Connections:
         self.watch = CatalogWatch(Catalog(catalog_url(settings)))
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
+        self._carried = Carried(settings, self.genesis, self.publisher)
+
+    def carried(
+        self, encoded: bytes, proposal_id: ProposalId, writer_id: str, traceparent: str | None
+    ) -> PendingProposal | None:
+        """A proposal that the carrier of this machine has taken; None: it goes from here.
+
+        What one thread sends keeps its order, so none goes by the carrier while another is on its way from here.
+        """
+        if self._is_closed or (self._publisher is not None and not self._publisher.is_idle):
+            return None
+        return self._carried.publish_bytes(encoded, proposal_id, writer_id, traceparent=traceparent)
 
     def publisher(self, timeout_s: float | None = None) -> Publisher:
         if self._publisher is not None and not self._is_closed:
@@ -134,11 +148,13 @@ class _Connections:
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal of this process is on its way."""
-        return self._publisher is not None and self._publisher.is_sending(proposal_id)
+        is_carried = self._carried.is_sending(proposal_id)
+        return is_carried or (self._publisher is not None and self._publisher.is_sending(proposal_id))
 
     def close(self) -> None:
         with self._making:
             self._is_closed = True
+        self._carried.close()
         if self._publisher is not None:
             self._publisher.close()
         self.catalog.close()
@@ -163,7 +179,7 @@ class KafkaAccess:
         self._handlers = InstalledHandlers()
         self._is_closed = False
         self._begin_unconnected()
-        self._connect()
+        self._partitions = self._connect().genesis.partitions
         _accesses.add(self)
 
     def _begin_unconnected(self) -> None:
@@ -224,9 +240,25 @@ class KafkaAccess:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
+    @property
+    def partitions_of_machines(self) -> int:
+        socket = self._settings.carrier_socket
+        # Without a carrier each process hears the answers to all others of its partition, and so they lie apart.
+        return self._partitions if socket is not None and socket.exists() else 1
+
     def send(
-        self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
+        self,
+        proposal: Proposal,
+        encoded: bytes,
+        *,
+        timeout_s: float | None = None,
+        traceparent: str | None = None,
+        is_awaited: bool = False,
     ) -> PendingAnswer:
+        if is_awaited:
+            carried = self._connections.carried(encoded, proposal.proposal_id, proposal.writer_id, traceparent)
+            if carried is not None:
+                return carried
         return self._connections.publisher(timeout_s).publish_bytes(
             encoded, proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s, traceparent=traceparent
         )

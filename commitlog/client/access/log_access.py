@@ -189,8 +189,19 @@ class LogAccess(Protocol):
         """
         ...
 
+    @property
+    def partitions_of_machines(self) -> int:
+        """Of how many partitions the names of all processes of a machine are to lie in one; 1 where it does not matter."""
+        ...
+
     def send(
-        self, proposal: Proposal, encoded: bytes, *, timeout_s: float | None = None, traceparent: str | None = None
+        self,
+        proposal: Proposal,
+        encoded: bytes,
+        *,
+        timeout_s: float | None = None,
+        traceparent: str | None = None,
+        is_awaited: bool = False,
     ) -> PendingAnswer:
         """Send a proposal and return at once, or when there is room for it; that, or a log that does not answer, may take
         up to ``timeout_s``.
@@ -200,6 +211,7 @@ class LogAccess(Protocol):
             encoded: the same as the log holds it.
             timeout_s: None is as long as an answer is waited for.
             traceparent: the span that it is sent in.
+            is_awaited: the caller does nothing else before `PendingAnswer.wait`.
 
         Raises:
             LogUnavailableError: the log does not answer; nothing was sent.

@@ -28,13 +28,14 @@ from commitlog.ops.bench.servers import Say, own_servers, server_process, servic
 from commitlog.ops.bench.teams import BROKER, WARM_UP_S, LoopRates, Team, median_rates, run_team, table_names
 from commitlog.ops.bench.turns import COLUMNS, GATEWAY, STOCK, StockLake
 from commitlog.ops.service.gateway import awaited_gateway, through_gateway
+from commitlog.ops.service.supervisor import CARRIER
 
 WARM_UP = Team("append", "own", writers=8, processes=8)
 IDLE_S = 10.0
 SETTLE_S = 2.0
 TABLES = ("own", "one")
 KINDS = ("append", "transaction")
-SERVICES = ("sequencer", "projector")
+SERVICES = ("sequencer", "projector", CARRIER.name)
 
 
 class Bounds(NamedTuple):

@@ -17,7 +17,7 @@ from commitlog.local.home import EmbeddedHome, mark_of
 from commitlog.local.processes import find_processes
 from commitlog.ops.service.ending import ended_with_us
 from commitlog.ops.service.serve import prepare
-from commitlog.ops.service.supervisor import GATEWAY, SERVICES
+from commitlog.ops.service.supervisor import CARRIER, GATEWAY, SERVICES
 
 STOP_TIMEOUT_S = 20.0
 
@@ -47,6 +47,7 @@ def _own_settings(settings: Settings, directory: Path) -> Settings:
         home=directory,
         data_path=str(directory / "data"),
         checkpoint_dir=directory / "checkpoints",
+        carrier_socket=directory / "carrier.sock",
         kafka_port=0,
         postgres_port=0,
     )
@@ -75,7 +76,7 @@ def server_process(settings: Settings, program: str) -> psutil.Process:
 @contextmanager
 def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
     """One of the processes that `serve` runs."""
-    service = next(each for each in (*SERVICES, GATEWAY) if each.name == name)
+    service = next(each for each in (*SERVICES, GATEWAY, CARRIER) if each.name == name)
     log_file = settings.home / f"{name}.log"
     with log_file.open("ab") as output:
         environment = {**settings.environment(), **mark_of(settings.home)}

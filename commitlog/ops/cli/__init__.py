@@ -80,6 +80,7 @@ _COMMANDS = {
     "sequencer": _Place("service", "Run the sequencer alone."),
     "projector": _Place("service", "Run the projector alone."),
     "checkpointer": _Place("service", "Run the checkpointer alone."),
+    "carrier": _Place("service", "Run a carrier: local programs propose together."),
     "gateway": _Place("gateway", "Let stock DuckDB clients write."),
     "ui": _Place("ui", "Print the web page's address, or run the page."),
     "load": _Place("load", "Append CSV, Parquet or JSON files to a table."),

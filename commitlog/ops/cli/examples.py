@@ -19,6 +19,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "serve": ["commitlog serve", "commitlog serve --config /etc/commitlog.toml"],
     "sequencer": ["commitlog sequencer", "commitlog sequencer --standby"],
     "projector": ["commitlog projector"],
+    "carrier": ["commitlog carrier"],
     "checkpointer": ["commitlog checkpointer", "commitlog checkpointer --once"],
     "load": [
         "commitlog load main.flights flights.csv --create --partition-by 'month(day)'",

@@ -86,8 +86,8 @@ def _adopted(settings: Settings, source: str, dry_run: bool, as_json: bool) -> S
 @click.option("--standby", is_flag=True, help="Wait while another machine serves, and take over when it stops.")
 @settings_options
 def serve_command(settings: Settings, standby: bool) -> None:
-    """Run the sequencer, projector, checkpointer, gateway and web page, restarting any that ends, until Ctrl-C or
-    SIGTERM.
+    """Run the sequencer, projector, checkpointer, gateway, carrier and web page, restarting any that ends, until Ctrl-C
+    or SIGTERM.
 
     If registry_url is set, a relay runs too, as does a link for each profile in links_from.
 
@@ -175,6 +175,29 @@ def projector_command(settings: Settings) -> None:
         )
         with told_about(settings, WatchedProjector(settings, projector)):
             kept.run(lambda: projector.run(stop))
+
+
+@click.command("carrier")
+@settings_options
+def carrier_command(settings: Settings) -> None:
+    """Run a carrier, by which programs of this machine that wait for their answers propose together.
+
+    Programs find it by the file of its socket, carrier_socket. Without one they propose by themselves, which costs the
+    broker more.
+    """
+    from commitlog.log.carrier import Carrier
+    from commitlog.ops.service.watched import WatchedCarrier, told_about
+
+    log_as_json("carrier")
+    watched = WatchedCarrier()
+    with stopped_by_signal() as stop, Kept("carrier", settings, stop) as kept, told_about(settings, watched):
+
+        def carry() -> None:
+            carrier = Carrier(settings)
+            watched.is_made(carrier)
+            carrier.run(stop)
+
+        kept.run(carry)
 
 
 @click.command("checkpointer")

@@ -126,7 +126,13 @@ def _play(stage: _Stage) -> list[str]:
 
 def _own_settings(settings: Settings) -> Settings:
     home = settings.home / "demo"
-    return dataclasses.replace(settings, home=home, data_path=str(home / "data"), checkpoint_dir=home / "checkpoints")
+    return dataclasses.replace(
+        settings,
+        home=home,
+        data_path=str(home / "data"),
+        checkpoint_dir=home / "checkpoints",
+        carrier_socket=home / "carrier.sock",
+    )
 
 
 def _clear(settings: Settings) -> None:

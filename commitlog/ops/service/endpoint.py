@@ -21,7 +21,7 @@ from commitlog.ops.service.listening import listening, measures_note, noted
 from commitlog.ops.service.measures import Measures
 from commitlog.ops.service.supervisor import LINK
 
-PORTS = ("sequencer", "projector", "checkpointer", "page", "serve", "gateway", "relay")
+PORTS = ("sequencer", "projector", "checkpointer", "page", "serve", "gateway", "relay", "carrier")
 """Each service has the port after the one before it, the first `metrics_port`; links come after them, in their order."""
 
 SILENCE_S = 10

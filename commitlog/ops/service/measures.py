@@ -149,6 +149,11 @@ class Measures:
             "gateway_commit_seconds", "Time from a client's commit to its answer.", progress.durations
         )
 
+    def of_carrier(self, *, programs: int, carried: int) -> Iterator[Metric]:
+        """What a carrier tells of itself."""
+        yield self._gauge("carrier_programs", "Programs that are connected to the carrier.", programs)
+        yield self._counter("carrier_proposals", "Proposals that the carrier has taken to the log.", carried)
+
     def of_relay(self, progress: RelayProgress, proposals: Lag, outcomes: Lag) -> Iterator[Metric]:
         """What a relay tells of itself, and what waits for all of a log's relays."""
         yield self._gauge("relay_standby", "1 while another relay writes the outcomes.", progress.is_standby)

@@ -15,7 +15,7 @@ from commitlog.config import Settings
 from commitlog.errors import CatalogMismatchError, ConfigurationError
 from commitlog.ops.service.keep_trying import keep_trying, stopped_by_signal
 from commitlog.ops.service.links import link_services
-from commitlog.ops.service.supervisor import POLL_S, RELAY, Service, Supervisor, installed_services
+from commitlog.ops.service.supervisor import CARRIER, POLL_S, RELAY, Service, Supervisor, installed_services
 from commitlog.ops.service.watched import told_about
 from commitlog.ops.service.whole import WatchedWhole
 
@@ -98,7 +98,8 @@ def check_places(settings: Settings) -> None:
 
 
 def wanted_services(settings: Settings, *, standby: bool = False) -> tuple[Service, ...]:
-    """Those that are installed, and those that the settings ask for: a relay by `registry_url`, a link by `links_from`.
+    """Those that are installed, and those that the settings ask for: a relay by `registry_url`, a link by `links_from`, a
+    carrier unless `carrier_socket` is off.
 
     Raises:
         ConfigurationError: one cannot run, for what it needs is not installed or not said.
@@ -107,7 +108,8 @@ def wanted_services(settings: Settings, *, standby: bool = False) -> tuple[Servi
         source = settings.sources["registry_url"]
         raise ConfigurationError(f"registry_url ({source}) asks for a relay: pip install 'commitlog[registry]'")
     relay = () if settings.registry_url is None else (RELAY,)
-    return (*installed_services(standby=standby), *relay, *link_services(settings))
+    carrier = () if settings.carrier_socket is None else (CARRIER,)
+    return (*installed_services(standby=standby), *carrier, *relay, *link_services(settings))
 
 
 def prepare_machine(settings: Settings, *, standby: bool = False) -> None:

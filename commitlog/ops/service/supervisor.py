@@ -78,6 +78,7 @@ LINK = "link-"
 PAGE = Service("page", ("ui", "--service"))
 GATEWAY = Service("gateway", ("gateway", "--service"))
 RELAY = Service("relay", ("relay",))
+CARRIER = Service("carrier", ("carrier",))
 _PAGE_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 

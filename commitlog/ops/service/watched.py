@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
+from commitlog.log.carrier import Carrier
 from commitlog.log.checkpoint import Checkpointer
 from commitlog.log.connection import end_offsets
 from commitlog.log.sequencer import Phase, Sequencer, SequencerStatus
@@ -99,6 +100,27 @@ class WatchedCheckpointer:
 
     def problem(self) -> str | None:
         return "it has not started yet" if self.checkpointer is None else self.checkpointer.problem
+
+
+class WatchedCarrier:
+    """A carrier, which is another one after each outage of its broker."""
+
+    service = "carrier"
+    lags = ()
+
+    def __init__(self) -> None:
+        self.carrier: Carrier | None = None
+
+    def is_made(self, carrier: Carrier) -> None:
+        """Look at this one from now on."""
+        self.carrier = carrier
+
+    def measures(self, measures: Measures) -> Iterator[Metric]:
+        if self.carrier is not None:
+            yield from measures.of_carrier(programs=self.carrier.programs, carried=self.carrier.carried)
+
+    def problem(self) -> str | None:
+        return "it has not started yet" if self.carrier is None else None
 
 
 class WatchedLink:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from commitlog.config import Settings
 from commitlog.ops.service.listening import measures_note, running, unready
-from commitlog.ops.service.supervisor import LINK, RELAY, Supervised, Supervisor
+from commitlog.ops.service.supervisor import CARRIER, LINK, RELAY, Supervised, Supervisor
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -37,7 +37,9 @@ class WatchedWhole:
     def problem(self) -> str | None:
         if self.supervisor is None:
             return self.waits_for
-        own = (each for each in self.supervisor.described() if not each.name.startswith((LINK, RELAY.name)))
+        own = (
+            each for each in self.supervisor.described() if not each.name.startswith((LINK, RELAY.name, CARRIER.name))
+        )
         problems = ((each.name, self._problem_of(each)) for each in own)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem) or None
 

@@ -1,0 +1,319 @@
+"""Proposals that the carrier of this machine takes to the log, for a program whose callers wait for their answers.
+
+Whoever waits reads the line for everybody who waits, as `publisher` has it. Where the carrier is gone, says nothing any more,
+or has never been there, proposals go to Kafka from here: those that it had, and did not answer, too. The log decides an id
+once, so it does not matter whether the carrier had sent them.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from commitlog.config import Settings
+from commitlog.domain.model import Genesis, ProposalId, Receipt
+from commitlog.domain.model.ids import partition_for
+from commitlog.errors import CommitLogError, LogUnavailableError, MalformedRecordError
+from commitlog.log.answers import Answers, PendingProposal
+from commitlog.log.carrier_line import (
+    ALONE,
+    ID_BYTES,
+    NOT_ALONE,
+    PING,
+    PONG,
+    RECEIPT,
+    WELCOME,
+    Letter,
+    Messages,
+    UnknownMessageError,
+    address_of,
+    hello,
+    message,
+    new_socket,
+)
+from commitlog.log.codec import decode_receipts
+from commitlog.log.publisher import Publisher
+
+POLL_S = 0.05
+WELCOME_S = 0.5
+SILENT_S_MAX = 1.0
+"""After so much silence it is asked whether it is there, and after as much again it is not."""
+RETRY_S = 5.0
+"""After so long it is looked whether there is one now; a look that finds none takes some 10 us."""
+RECEIVED_BYTES = 64 * 1024
+
+
+class CarrierLostError(Exception):
+    """The line has ended."""
+
+
+class Carried:
+    """Proposes by the carrier of this machine, where there is one. Thread-safe.
+
+    Args:
+        settings: which log, and where the carrier's socket is.
+        genesis: what the log is.
+        publisher: gives what sends from here; it is told how long a broker may take to answer.
+    """
+
+    def __init__(self, settings: Settings, genesis: Genesis, publisher: Callable[[float], Publisher]) -> None:
+        self._settings = settings
+        self._machine = settings.machine
+        self._genesis = genesis
+        self._publisher = publisher
+        self._answers = Answers(self._read, _calls_nobody, settings.machine)
+        self._changing = threading.Lock()
+        self._line: _Line | None = None
+        self._is_closed = False
+        self._looks_again_at_s = float("-inf")
+        # Let go when an answer has come to a proposal that was sent from here after all.
+        self._unanswered = settings.machine.lock()
+        self._unanswered.acquire()
+
+    def publish_bytes(
+        self, encoded: bytes, proposal_id: ProposalId, writer_id: str, *, traceparent: str | None = None
+    ) -> PendingProposal | None:
+        """Give a proposal to the carrier, for a caller who only waits for the answer; None: it is to go from here.
+
+        By the carrier an answer takes a little longer, and costs less beside others'. So a program that is alone sends by
+        itself.
+        """
+        line = self._line or self._connect()
+        if line is not None and line.is_alone:
+            self._answers.read_for_others(0)
+        if line is None or line.is_alone or line is not self._line:
+            return None
+        partition = partition_for(writer_id, self._genesis.partitions)
+        pending = PendingProposal(self._answers, proposal_id, partition, self._settings.receipts_timeout_ms / 1000)
+        self._answers.expect(pending)
+        try:
+            line.send(pending, Letter(proposal_id, writer_id, encoded, traceparent))
+        except CarrierLostError:
+            self._answers.forget(pending)
+            self._send_from_here(line)
+            return None
+        except BaseException:
+            self._answers.forget(pending)
+            raise
+        return pending
+
+    def is_sending(self, proposal_id: ProposalId) -> bool:
+        """Whether a proposal with this id may still come to the log from the carrier."""
+        self._answers.read_for_others(0)
+        line = self._line
+        return line is not None and line.has(proposal_id)
+
+    def close(self) -> None:
+        """End the line; what the carrier was given it takes to the log all the same."""
+        with self._changing:
+            self._is_closed = True
+            line, self._line = self._line, None
+        self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the log was closed"))
+        if line is not None:
+            line.close()
+
+    # --- the line -----------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> _Line | None:
+        """A line to the carrier; None where there is none, or none that knows this log."""
+        path, now_s = self._settings.carrier_socket, self._machine.now_s()
+        # A simulated machine has no sockets, and what is still unanswered from here is heard there.
+        if path is None or now_s < self._looks_again_at_s or self._machine.kafka is not None or self._answers.awaited:
+            return None
+        with self._changing:
+            if self._line is None and not self._is_closed:
+                self._looks_again_at_s = now_s + RETRY_S
+                with suppress(OSError, CarrierLostError), address_of(path) as address:
+                    self._line = _Line(address, self._genesis.log_id, self._machine.now_s)
+            return self._line
+
+    def _send_from_here(self, line: _Line) -> None:
+        """The line has ended: what it was to bring an answer to is sent from here."""
+        with self._changing:
+            if self._line is not line:
+                return
+            self._line = None
+            self._looks_again_at_s = self._machine.now_s() + RETRY_S
+        timeout_s = self._settings.receipts_timeout_ms / 1000
+        for pending, letter in line.close():
+            if not self._answers.awaits(pending):
+                continue
+            try:
+                own = self._publisher(timeout_s).publish_bytes(
+                    letter.encoded, letter.proposal_id, letter.writer_id, traceparent=letter.traceparent
+                )
+            except CommitLogError as error:
+                self._answers.settle(pending, pending.unknown(str(error)))
+            else:
+                own.on_answer(partial(self._answered_here, pending))
+
+    def _answered_here(self, pending: PendingProposal, own: PendingProposal) -> None:
+        answer: Receipt | CommitLogError
+        try:
+            answer = own.wait(0)
+        except CommitLogError as error:
+            answer = error
+        self._answers.settle(pending, answer)
+        with suppress(RuntimeError):
+            self._unanswered.release()
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _read(self, timeout_s: float) -> bool:
+        """Read once, for whoever it is."""
+        line = self._line
+        if line is None:
+            self._unanswered.acquire(timeout=min(timeout_s, POLL_S))
+            return False
+        try:
+            came = line.read(timeout_s)
+        except CarrierLostError:
+            self._send_from_here(line)
+            return False
+        except BaseException:
+            # Some of what came may be lost with what was interrupted.
+            line.break_off()
+            raise
+        for pending, receipt in came:
+            self._answers.settle(pending, receipt)
+        return bool(came)
+
+
+class _Line:
+    """A program's end of a line. Many threads send by it, one at a time reads.
+
+    Args:
+        address: of the carrier's socket.
+        log_id: of the log that the program means.
+        now_s: the time.
+
+    Raises:
+        OSError, CarrierLostError: there is no carrier, or not one of this log.
+
+    Attributes:
+        is_alone: no other program is connected, as far as was read.
+    """
+
+    def __init__(self, address: str, log_id: bytes, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._messages = Messages()
+        self._sending = threading.Lock()
+        self._sent: dict[PendingProposal, Letter] = {}
+        self._heard_at_s = self._asked_at_s = now_s()
+        self._is_asked = False
+        self.is_alone = True
+        self._socket = new_socket()
+        try:
+            self._wait_at_most(WELCOME_S)
+            self._socket.connect(address)
+            self._socket.sendall(hello(log_id))
+            kinds = [kind for kind, _ in self._received(0)]
+            if kinds[:1] != [WELCOME]:
+                raise CarrierLostError
+            self.is_alone = NOT_ALONE not in kinds
+            self._wait_at_most(POLL_S)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _wait_at_most(self, seconds: float) -> None:
+        """The system's own limit, as one of Python's asks it twice."""
+        whole = int(seconds)
+        limit = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(SILENT_S_MAX) + 1, 0))
+
+    def send(self, pending: PendingProposal, letter: Letter) -> None:
+        """Give it to the carrier; CarrierLostError where that does not take it."""
+        whole = letter.as_message()
+        with self._sending:
+            if not self._sent:
+                self._heard_at_s = self._now_s()
+            self._sent[pending] = letter
+            try:
+                self._socket.sendall(whole)
+            except OSError:
+                del self._sent[pending]
+                self.break_off()
+                raise CarrierLostError from None
+            except BaseException:
+                self.break_off()
+                raise
+
+    def read(self, timeout_s: float) -> list[tuple[PendingProposal, Receipt]]:
+        """What it answers, waiting for a moment at most."""
+        answers = []
+        for kind, body in self._received(0 if timeout_s >= POLL_S else socket.MSG_DONTWAIT):
+            if kind == RECEIPT:
+                answers += self._answered(body)
+            elif kind in (ALONE, NOT_ALONE):
+                self.is_alone = kind == ALONE
+            elif kind != PONG:
+                raise CarrierLostError
+        if not answers and self._sent:
+            self._see_that_it_is_there()
+        return answers
+
+    def has(self, proposal_id: ProposalId) -> bool:
+        """Whether a proposal with this id is not answered."""
+        return any(pending.proposal_id == proposal_id for pending in list(self._sent))
+
+    def break_off(self) -> None:
+        """Nothing more goes over it, which who reads it sees."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> list[tuple[PendingProposal, Letter]]:
+        """End it; what it has brought no answer to, as it was sent."""
+        self.break_off()
+        with self._sending:
+            left, self._sent = list(self._sent.items()), {}
+            self._socket.close()
+            return left
+
+    def _received(self, flags: int) -> Iterator[tuple[int, bytes]]:
+        try:
+            data = self._socket.recv(RECEIVED_BYTES, flags)
+        except BlockingIOError:
+            return
+        except OSError:
+            raise CarrierLostError from None
+        if not data:
+            raise CarrierLostError
+        self._heard_at_s, self._is_asked = self._now_s(), False
+        try:
+            yield from self._messages.cut(data)
+        except UnknownMessageError:
+            raise CarrierLostError from None
+
+    def _answered(self, body: bytes) -> list[tuple[PendingProposal, Receipt]]:
+        proposal_id = body[:ID_BYTES]
+        try:
+            [receipt] = decode_receipts(body[ID_BYTES:]).receipts
+        except (MalformedRecordError, ValueError):
+            raise CarrierLostError from None
+        answered = [pending for pending in list(self._sent) if pending.proposal_id == proposal_id]
+        for pending in answered:
+            self._sent.pop(pending, None)
+        return [(pending, receipt) for pending in answered]
+
+    def _see_that_it_is_there(self) -> None:
+        now_s = self._now_s()
+        if self._is_asked:
+            if now_s - self._asked_at_s > SILENT_S_MAX:
+                raise CarrierLostError
+        elif now_s - self._heard_at_s > SILENT_S_MAX:
+            self._is_asked, self._asked_at_s = True, now_s
+            with self._sending:
+                try:
+                    self._socket.sendall(message(PING))
+                except OSError:
+                    raise CarrierLostError from None
+
+
+def _calls_nobody() -> None:
+    """Whoever gives a proposal to the carrier waits for the answer himself."""

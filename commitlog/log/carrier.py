@@ -1,0 +1,245 @@
+"""A carrier takes the proposals of all programs of one machine to the log, and brings the receipts back to them.
+
+A request costs a broker more than what is in it, so what several processes propose goes together, as what threads of one
+process propose does. What they would otherwise each have of their own, a producer and a consumer that the broker answers, the
+carrier has for all of them; a program speaks with it over a socket (`carrier_line`), which costs a tenth.
+
+It is no part of the log: it decides nothing and keeps nothing. Where it has no answer to give, it hangs up, and the program
+proposes by itself (`carried`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import socket
+import threading
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+
+from commitlog.config import Settings
+from commitlog.errors import CommitLogError, ConfigurationError
+from commitlog.log.answers import PendingProposal
+from commitlog.log.carrier_line import (
+    ALONE,
+    HELLO,
+    NOT_ALONE,
+    PING,
+    PONG,
+    PROPOSAL,
+    RECEIPT,
+    WELCOME,
+    Letter,
+    Messages,
+    UnknownMessageError,
+    address_of,
+    hello,
+    message,
+    new_socket,
+)
+from commitlog.log.codec import encode_receipts
+from commitlog.log.publisher import Publisher
+from commitlog.log.senders import Crowding
+
+POLL_S = 0.2
+PAUSE_S = 0.05
+RECEIVED_BYTES = 256 * 1024
+WAITING_MAX = 512
+LISTENS_S = 1.0
+"""So long receipts are read while no program proposes by the carrier."""
+PATIENCE_S = 2.0
+"""So long Kafka may keep all programs waiting for one of them, which then has to propose by itself."""
+ANSWER_TIMEOUT_S = 300.0
+"""Whoever still waits after so long is told nothing more, and asks the log."""
+
+CROWD_OF_PROGRAMS = Crowding(size_min=3, short_s=0.0, linger_ms=4)
+"""Of so many that wait at once none goes alone, for as long as the sequencer would wait for the others."""
+
+_logger = logging.getLogger("commitlog.carrier")
+
+
+class Carrier:
+    """Carries until it is told to stop.
+
+    Args:
+        settings: which log, and where its socket is.
+
+    Raises:
+        ConfigurationError: there is no such log, or its socket cannot be made.
+        LogUnavailableError: no broker has answered.
+
+    Attributes:
+        programs: how many are connected.
+        carried: proposals that were taken to the log.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.carrier_socket is None:
+            raise ConfigurationError("carrier_socket is not set: say where programs of this machine find the carrier")
+        self._path = settings.carrier_socket
+        self._machine = settings.machine
+        self._publisher = Publisher(settings, crowding=CROWD_OF_PROGRAMS, listens_s=LISTENS_S)
+        self._hello = hello(self._publisher.genesis.log_id)
+        self._selector = selectors.DefaultSelector()
+        self._programs: dict[_Program, None] = {}
+        self._welcomed: dict[_Program, None] = {}
+        self._unanswered: dict[PendingProposal, None] = {}
+        self.carried = 0
+
+    @property
+    def programs(self) -> int:
+        return len(self._welcomed)
+
+    def run(self, stop: threading.Event) -> None:
+        """Carry; what is not answered when it is told to stop, programs propose again."""
+        with closing(self._publisher), closing(self._selector), closing(_listening(self._path)) as listener:
+            own = self._path.stat().st_ino
+            self._selector.register(listener, selectors.EVENT_READ)
+            try:
+                while not stop.is_set():
+                    self._carry_once(listener)
+                    if (failure := self._publisher.failure) is not None:
+                        raise failure
+            finally:
+                with suppress(OSError):
+                    if self._path.stat().st_ino == own:
+                        self._path.unlink()
+                for program in list(self._programs):
+                    self._let_go(program)
+
+    def _carry_once(self, listener: socket.socket) -> None:
+        for key, _ in self._selector.select(POLL_S):
+            if key.fileobj is listener:
+                self._take_in(listener)
+            else:
+                self._hear(key.data)
+        self._publisher.waits(len(self._unanswered))
+
+    def _take_in(self, listener: socket.socket) -> None:
+        try:
+            connection, _ = listener.accept()
+        except OSError as error:
+            # This process may have no room for one more file.
+            _logger.debug("a program could not be taken in: %s", error)
+            self._machine.sleep(PAUSE_S)
+            return
+        connection.setblocking(False)
+        program = _Program(connection)
+        self._programs[program] = None
+        self._selector.register(connection, selectors.EVENT_READ, program)
+
+    def _hear(self, program: _Program) -> None:
+        try:
+            data = program.connection.recv(RECEIVED_BYTES)
+            if not data:
+                self._let_go(program)
+                return
+            for kind, body in program.messages.cut(data):
+                self._do(program, kind, body)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._let_go(program)
+        except (ValueError, CommitLogError) as error:
+            _logger.warning("a program has to propose by itself: %s", error)
+            self._let_go(program)
+
+    def _do(self, program: _Program, kind: int, body: bytes) -> None:
+        if kind == PROPOSAL and program in self._welcomed:
+            self._carry(program, Letter.of(body))
+        elif kind == PING:
+            program.tell(message(PONG))
+        elif kind == HELLO and message(HELLO, body) == self._hello:
+            program.tell(message(WELCOME))
+            self._welcomed[program] = None
+            self._tell_company()
+        else:
+            raise UnknownMessageError("it is of another version, or means another log")
+
+    def _carry(self, program: _Program, letter: Letter) -> None:
+        pending = self._publisher.publish_bytes(
+            letter.encoded,
+            letter.proposal_id,
+            letter.writer_id,
+            timeout_s=PATIENCE_S,
+            traceparent=letter.traceparent or None,
+        )
+        self.carried += 1
+        self._unanswered[pending] = None
+        pending.on_answer(partial(self._answer, program), ANSWER_TIMEOUT_S)
+
+    def _answer(self, program: _Program, pending: PendingProposal) -> None:
+        """In the thread that reads receipts."""
+        self._unanswered.pop(pending, None)
+        try:
+            receipt = pending.wait(0)
+        except CommitLogError as error:
+            _logger.warning("a program has to propose by itself: %s", error)
+            program.hang_up()
+            return
+        encoded = encode_receipts([receipt], log_id=self._publisher.genesis.log_id, partition=pending.partition)
+        program.tell(message(RECEIPT, pending.proposal_id + encoded))
+
+    def _let_go(self, program: _Program) -> None:
+        if program in self._programs:
+            del self._programs[program]
+            self._selector.unregister(program.connection)
+            program.connection.close()
+        if program in self._welcomed:
+            del self._welcomed[program]
+            self._tell_company()
+
+    def _tell_company(self) -> None:
+        """Each that is connected knows whether it is the only one."""
+        kind = ALONE if len(self._welcomed) == 1 else NOT_ALONE
+        for program in list(self._welcomed):
+            if program.told_last != kind:
+                program.told_last = kind
+                program.tell(message(kind))
+
+
+class _Program:
+    """One that is connected. It is told things by two threads."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.messages = Messages()
+        self.told_last = ALONE
+
+    def tell(self, told: bytes) -> None:
+        """Send a message whole; to one that does not read what it is told, none is sent any more."""
+        try:
+            if self.connection.send(told) < len(told):
+                self.hang_up()
+        except OSError:
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """The line ends: the program sees it, and so does who waits for messages from it."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _listening(path: Path) -> socket.socket:
+    """A socket at a path, in the place of one that was there, for whoever runs this alone.
+
+    Raises:
+        ConfigurationError: it cannot be there.
+    """
+    unnamed = path.with_name(f"{path.name}.{os.getpid()}")
+    listener = new_socket()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unnamed.unlink(missing_ok=True)
+        with address_of(unnamed) as address:
+            listener.bind(address)
+        unnamed.chmod(0o600)
+        listener.listen(WAITING_MAX)
+        # Programs are to find it when it listens, and never none.
+        unnamed.replace(path)
+    except OSError as error:
+        listener.close()
+        raise ConfigurationError(f"the carrier's socket cannot be at {path} (carrier_socket): {error}") from None
+    return listener

@@ -1,0 +1,301 @@
+"""Programs that propose by the carrier of their machine, on a real broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+from log_running import Ids, append, create_table, make_log, messages_of, proposal, seed_of, serving, wait_until
+
+from commitlog.client import CommitLog
+from commitlog.client.access.kafka_access import KafkaAccess
+from commitlog.client.access.log_access import PendingAnswer
+from commitlog.config import Settings
+from commitlog.domain import model as m
+from commitlog.domain.model.ids import partition_for
+from commitlog.errors import ConfigurationError, ProposalTooLargeError
+from commitlog.log.carrier import Carrier
+from commitlog.log.carrier_line import PROPOSAL, address_of, hello, message, new_socket
+from commitlog.log.codec import decode_proposal, encode_proposal
+from commitlog.log.genesis import require_genesis
+from commitlog.log.publisher import Publisher
+from commitlog.log.topics import topics_of
+from commitlog.ops.service.supervisor import CARRIER, COMMITLOG
+
+ANSWER_S = 60.0
+HELLO = b"what a program of this log says first"
+
+
+@pytest.fixture
+def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
+    return make_log(kafka, log_name, tmp_path, proposal_bytes_max=20_000)
+
+
+@contextmanager
+def carrying(settings: Settings) -> Iterator[Carrier]:
+    """A carrier in a thread of this process; what it raised is raised at the end."""
+    stop = threading.Event()
+    carrier = Carrier(settings)
+    assert settings.carrier_socket is not None
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(carrier.run, stop)
+        try:
+            wait_until(lambda: settings.carrier_socket.exists() or running.done(), "a carrier")
+            yield carrier
+        finally:
+            stop.set()
+        running.result()
+
+
+@contextmanager
+def carrier_process(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    """`commitlog carrier`, killed at the end."""
+    assert settings.carrier_socket is not None
+    process = subprocess.Popen([*COMMITLOG, *CARRIER.arguments], env=settings.environment())
+    try:
+        wait_until(settings.carrier_socket.exists, "a carrier")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def programs(settings: Settings, count: int) -> Iterator[list[KafkaAccess]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(KafkaAccess(settings))) for _ in range(count)]
+
+
+def sent(access: KafkaAccess, made: m.Proposal, encoded: bytes | None = None) -> PendingAnswer:
+    """By whoever waits for the answer."""
+    return access.send(made, encode_proposal(made) if encoded is None else encoded, is_awaited=True)
+
+
+def line(carrier: Carrier, accesses: list[KafkaAccess], ids: Ids) -> None:
+    """Each program looks for the carrier with its first proposal."""
+    for number, access in enumerate(accesses):
+        sent(access, proposal(ids, 0, create_table(f"of-{number}"))).wait(ANSWER_S)
+    wait_until(lambda: carrier.programs == len(accesses), "the programs to be connected")
+
+
+def proposed(settings: Settings) -> Counter[bytes]:
+    """How often each proposal is in the log."""
+    found: Counter[bytes] = Counter()
+    for partition in range(2):
+        for value in messages_of(settings, topics_of(settings.log).proposals, partition):
+            found[decode_proposal(value).proposal_id] += 1
+    return found
+
+
+def test_programs_when_a_carrier_runs_then_it_takes_what_they_propose_and_each_gets_its_own_answer(
+    settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    with serving(settings), carrying(settings) as carrier, programs(settings, 3) as accesses:
+        line(carrier, accesses, ids)
+        before = carrier.carried
+        for turn in range(20):
+            made = [proposal(ids, 3, append(f"{turn}-{n}", f"of-{n}"), writer=f"w{n}") for n in range(3)]
+            pending = [sent(access, each) for access, each in zip(accesses, made, strict=True)]
+            receipts = [each.wait(ANSWER_S) for each in pending]
+            assert [each.proposal_id for each in receipts] == [each.proposal_id for each in made]
+            assert [each.verdict for each in receipts] == [m.Verdict.COMMITTED] * 3
+        assert carrier.carried - before == 60
+    assert set(proposed(settings).values()) == {1}
+    assert settings.carrier_socket is not None
+    assert not settings.carrier_socket.exists()
+
+
+def test_carrier_when_programs_have_gone_then_the_last_one_sends_by_itself(
+    settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    with serving(settings), carrying(settings) as carrier:
+        with programs(settings, 2) as accesses:
+            line(carrier, accesses, ids)
+            accesses.pop().close()
+            wait_until(lambda: carrier.programs == 1, "one program to have gone")
+            before = carrier.carried
+            sent(accesses[0], proposal(ids, 2, append("a", "of-0"))).wait(ANSWER_S)
+            assert carrier.carried == before
+        wait_until(lambda: carrier.programs == 0, "all to have gone")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
+def test_carrier_when_it_is_killed_or_stopped_then_each_proposal_is_decided_once_and_answered(
+    settings: Settings, request: pytest.FixtureRequest, how: signal.Signals
+) -> None:
+    seed = seed_of(request.node.name)
+    writers, over = 4, threading.Event()
+
+    receipts: list[m.Receipt] = []
+
+    def commits(number: int, access: KafkaAccess) -> None:
+        ids, count = Ids(seed + number), 0
+        while not over.is_set():
+            made = proposal(ids, 4, append(f"{number}-{count}", f"of-{number}"), writer=f"w{number}")
+            receipt = sent(access, made).wait(ANSWER_S)
+            assert receipt.proposal_id == made.proposal_id
+            receipts.append(receipt)
+            count += 1
+
+    with (
+        serving(settings),
+        carrier_process(settings) as process,
+        programs(settings, writers) as accesses,
+        ThreadPoolExecutor(writers) as pool,
+    ):
+        ids = Ids(seed)
+        for number, access in enumerate(accesses):
+            sent(access, proposal(ids, 0, create_table(f"of-{number}"))).wait(ANSWER_S)
+        running = [pool.submit(commits, number, access) for number, access in enumerate(accesses)]
+        try:
+            wait_until(lambda: len(receipts) > 200, "commits by the carrier")
+            process.send_signal(how)
+            size = len(receipts)
+            wait_until(lambda: len(receipts) > size + 200, "commits after it")
+        finally:
+            over.set()
+        for each in running:
+            each.result()
+    first = [each for each in receipts if each.verdict is m.Verdict.COMMITTED]
+    again = [each for each in receipts if each.verdict is m.Verdict.DUPLICATE]
+    assert len(first) + len(again) == len(receipts)
+    assert all(each.answered_verdict is m.Verdict.COMMITTED for each in again)
+    # Each program had one on its way.
+    assert len(again) <= writers
+    assert {each.proposal_id for each in receipts} <= proposed(settings).keys()
+
+
+def test_carrier_when_another_one_begins_then_programs_find_the_new_one_and_the_old_one_leaves_it_alone(
+    settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    assert settings.carrier_socket is not None
+    with serving(settings), carrying(settings) as newer, ExitStack() as older:
+        # It listens at the same place from now on, where the first one did.
+        older.enter_context(carrying(settings))
+        with carrying(settings) as newest:
+            older.close()
+            assert settings.carrier_socket.exists()
+            with programs(settings, 2) as accesses:
+                line(newest, accesses, ids)
+                assert newer.programs == 0
+            assert S_IMODE(settings.carrier_socket.stat().st_mode) == 0o600
+
+
+def test_carrier_when_a_proposal_cannot_be_read_then_its_program_is_told(
+    settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
+        line(carrier, accesses, ids)
+        before = carrier.carried
+        receipt = sent(accesses[0], proposal(ids, 2, append("a", "of-0")), b"no proposal").wait(ANSWER_S)
+        assert receipt.reason is m.Reason.MALFORMED
+        assert carrier.carried == before + 1
+
+
+def test_carrier_when_a_proposal_is_too_large_then_its_program_says_so_and_others_go_on(
+    settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    with serving(settings), carrying(settings) as carrier, programs(settings, 3) as accesses:
+        line(carrier, accesses, ids)
+        large = proposal(ids, 3, append("x" * 40_000, "of-0"))
+        pending = sent(accesses[0], large)
+        with pytest.raises(ProposalTooLargeError):
+            pending.wait(ANSWER_S)
+        before = carrier.carried
+        assert sent(accesses[1], proposal(ids, 3, append("b", "of-1"))).wait(ANSWER_S).verdict is m.Verdict.COMMITTED
+        assert carrier.carried == before + 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        hello(bytes(16)),
+        message(PROPOSAL, bytes(30)),
+        HELLO + message(PROPOSAL, b"short"),
+        HELLO + message(PROPOSAL, bytes(16) + b"\1\0\0\0\xff"),
+    ],
+    ids=["no carrier's", "of another log", "not welcomed", "no letter", "no text"],
+)
+def test_carrier_when_somebody_says_what_nobody_understands_then_hung_up_on_and_others_go_on(
+    settings: Settings, request: pytest.FixtureRequest, said: bytes
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
+        line(carrier, accesses, ids)
+        assert settings.carrier_socket is not None
+        with new_socket() as stranger:
+            with address_of(settings.carrier_socket) as address:
+                stranger.connect(address)
+            stranger.sendall(said.replace(HELLO, hello(require_genesis(settings).log_id)))
+            stranger.settimeout(ANSWER_S)
+            while stranger.recv(100):
+                pass
+        before = carrier.carried
+        assert sent(accesses[1], proposal(ids, 2, append("b", "of-1"))).wait(ANSWER_S).verdict is m.Verdict.COMMITTED
+        assert carrier.carried == before + 1
+
+
+def test_proposals_when_they_are_not_waited_for_then_the_program_sends_them_and_nothing_overtakes_them(
+    settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    with carrying(settings) as carrier, programs(settings, 2) as accesses:
+        with serving(settings):
+            line(carrier, accesses, ids)
+        before = carrier.carried
+        made = [proposal(ids, 2, append(str(number), "of-0")) for number in range(3)]
+        pending = [accesses[0].send(each, encode_proposal(each)) for each in made[:2]]
+        # What the thread has sent before may still be on its way.
+        pending.append(sent(accesses[0], made[2]))
+        assert carrier.carried == before
+        with serving(settings):
+            receipts = [each.wait(ANSWER_S) for each in pending]
+        assert [each.seq for each in receipts] == sorted(each.seq for each in receipts)
+
+
+def test_names_when_a_carrier_runs_then_all_of_a_machine_are_in_one_partition(settings: Settings) -> None:
+    assert settings.carrier_socket is not None
+    settings.carrier_socket.parent.mkdir(parents=True)
+    settings.carrier_socket.touch()
+    with closing(KafkaAccess(settings)) as access:
+        names = {CommitLog(access).writer_id for _ in range(20)}
+    assert len(names) == 20
+    assert {partition_for(name, 2) for name in names} == {partition_for(socket.gethostname(), 2)}
+    assert all(f"-{os.getpid()}-" in name for name in names)
+
+
+def test_carrier_when_its_socket_cannot_be_there_then_says_so(settings: Settings) -> None:
+    assert settings.carrier_socket is not None
+    settings.carrier_socket.parent.parent.mkdir(parents=True)
+    settings.carrier_socket.parent.touch()
+    with pytest.raises(
+        ConfigurationError, match=r"the carrier's socket cannot be at .*carrier\.sock \(carrier_socket\)"
+    ):
+        Carrier(settings).run(threading.Event())
+
+
+def test_publisher_when_nothing_is_unanswered_for_long_then_it_hears_no_answers_until_it_sends_again(
+    settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    ids = Ids(seed_of(request.node.name))
+    with serving(settings), Publisher(settings, listens_s=0.0) as publisher:
+        for number in range(5):
+            made = proposal(ids, number, create_table(f"t{number}"))
+            assert publisher.submit(made, timeout_s=ANSWER_S).proposal_id == made.proposal_id
+            wait_until(lambda: not publisher._starts, "it to stop listening")

@@ -1,0 +1,338 @@
+"""A program that proposes by a carrier, which the test plays; what the program sends by itself is only noted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from commitlog.config import Settings
+from commitlog.domain import model as m
+from commitlog.errors import CommitLogError, LogUnavailableError, OutcomeUnknownError
+from commitlog.log import carried
+from commitlog.log.answers import Answers, PendingProposal
+from commitlog.log.carried import Carried
+from commitlog.log.carrier_line import (
+    ALONE,
+    HELLO,
+    NOT_ALONE,
+    PING,
+    PONG,
+    PROPOSAL,
+    RECEIPT,
+    WELCOME,
+    Letter,
+    Messages,
+    address_of,
+    hello,
+    message,
+    new_socket,
+)
+from commitlog.log.codec import encode_receipts
+
+LOG_ID = bytes(range(16))
+DEADLINE_S = 60.0
+
+
+def id_of(number: int) -> bytes:
+    return number.to_bytes(6, "big") + b"\x70\0\x80" + bytes(7)
+
+
+def receipt_of(proposal_id: bytes, seq: int = 1) -> m.Receipt:
+    return m.Receipt(m.Position(0, seq), seq, proposal_id, m.Verdict.COMMITTED, seq, seq, None, None, m.Assigned(), 0)
+
+
+class PlayedCarrier:
+    """Takes one program after another; the test says what it does."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._listener = new_socket()
+        with address_of(path) as address:
+            self._listener.bind(address)
+        self._listener.listen()
+        self._listener.settimeout(DEADLINE_S)
+        self._messages = Messages()
+        self._came: list[tuple[int, bytes]] = []
+
+    def take_in(self, *told: int, answers: bytes | None = None) -> None:
+        self._connection, _ = self._listener.accept()
+        self._connection.settimeout(DEADLINE_S)
+        self._messages, self._came = Messages(), []
+        assert self.heard() == (HELLO, hello(LOG_ID)[5:])
+        self.say(answers if answers is not None else b"".join(map(message, (WELCOME, *told))))
+
+    def heard(self) -> tuple[int, bytes]:
+        while not self._came:
+            data = self._connection.recv(1_000_000)
+            assert data, "the program has hung up"
+            self._came += self._messages.cut(data)
+        return self._came.pop(0)
+
+    def letter(self) -> Letter:
+        kind, body = self.heard()
+        assert kind == PROPOSAL
+        return Letter.of(body)
+
+    def say(self, told: bytes) -> None:
+        self._connection.sendall(told)
+
+    def answer(self, proposal_id: bytes, seq: int = 1) -> None:
+        encoded = encode_receipts([receipt_of(proposal_id, seq)], log_id=LOG_ID, partition=0)
+        self.say(message(RECEIPT, proposal_id + encoded))
+
+    def hang_up(self) -> None:
+        self._connection.close()
+
+    def close(self) -> None:
+        self._listener.close()
+        with suppress(AttributeError):
+            self._connection.close()
+
+
+class OwnPublisher:
+    """What the program sends by itself, and the test answers."""
+
+    def __init__(self) -> None:
+        self._answers = Answers(lambda timeout_s: False, lambda: None)
+        self.sent: list[PendingProposal] = []
+        self.is_away = False
+        self._came = threading.Condition()
+
+    def publish_bytes(
+        self, encoded: bytes, proposal_id: bytes, writer_id: str, *, traceparent: str | None
+    ) -> PendingProposal:
+        if self.is_away:
+            raise LogUnavailableError("k:1")
+        own = PendingProposal(self._answers, proposal_id, 0, DEADLINE_S)
+        self._answers.expect(own)
+        with self._came:
+            self.sent.append(own)
+            self._came.notify_all()
+        return own
+
+    def wait_for(self, count: int) -> list[PendingProposal]:
+        with self._came:
+            assert self._came.wait_for(lambda: len(self.sent) >= count, DEADLINE_S)
+        return self.sent
+
+    def answer(self, own: PendingProposal, answer: m.Receipt | CommitLogError) -> None:
+        """Once somebody is to be called back."""
+        deadline = time.monotonic() + DEADLINE_S
+        while own._tell is None:
+            assert time.monotonic() < deadline
+        self._answers.settle(own, answer)
+        self._answers.tell()
+
+
+class World:
+    """The program, its own publisher, and the carrier."""
+
+    def __init__(self, home: Path) -> None:
+        self.settings = Settings.load(environment={}, home=home, log="lake")
+        assert self.settings.carrier_socket is not None
+        self.publisher = OwnPublisher()
+        genesis = m.Genesis(log_id=LOG_ID, partitions=1)
+        self.carried = Carried(self.settings, genesis, lambda timeout_s: cast(Any, self.publisher))
+        self.carrier = PlayedCarrier(self.settings.carrier_socket)
+
+    def publish(self, number: int = 1) -> PendingProposal | None:
+        return self.carried.publish_bytes(b"bytes", id_of(number), "w")
+
+    def line(self, *told: int, answers: bytes | None = None) -> PendingProposal | None:
+        """The first proposal makes the line."""
+        taking = threading.Thread(target=self.carrier.take_in, args=told, kwargs={"answers": answers})
+        taking.start()
+        pending = self.publish()
+        taking.join()
+        return pending
+
+    def connected(self, *told: int) -> PendingProposal:
+        pending = self.line(*told)
+        assert pending is not None
+        assert self.carrier.letter() == Letter(id_of(1), "w", b"bytes", "")
+        return pending
+
+    def waiting(self, pending: PendingProposal, timeout_s: float = DEADLINE_S) -> Callable[[], Any]:
+        """Somebody waits for the answer; gives what they get."""
+        got: list[Any] = []
+
+        def wait() -> None:
+            try:
+                got.append(pending.wait(timeout_s))
+            except CommitLogError as error:
+                got.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+
+        def result() -> Any:
+            thread.join(DEADLINE_S)
+            assert got, "no answer"
+            return got[0]
+
+        return result
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    try:
+        yield world
+    finally:
+        world.carried.close()
+        world.carrier.close()
+
+
+def test_proposal_when_there_is_no_carrier_then_it_is_the_programs_own(tmp_path: Path, world: World) -> None:
+    world.carrier.close()
+    assert world.publish() is None
+    assert world.settings.carrier_socket is not None
+    world.settings.carrier_socket.unlink()
+    assert world.publish() is None
+
+
+def test_proposal_when_others_are_linked_then_the_carrier_takes_it_and_brings_the_answer(world: World) -> None:
+    pending = world.connected(NOT_ALONE)
+    result = world.waiting(pending)
+    world.carrier.answer(id_of(1), seq=7)
+    assert result().seq == 7
+    second = world.publish(2)
+    assert second is not None
+    result = world.waiting(second)
+    assert world.carrier.letter().proposal_id == id_of(2)
+    world.carrier.answer(id_of(2), seq=8)
+    assert result().seq == 8
+    assert world.publisher.sent == []
+
+
+def test_proposal_when_the_program_is_alone_then_its_own_until_another_is_connected(world: World) -> None:
+    assert world.line() is None
+    assert world.publish(2) is None
+    world.carrier.say(message(NOT_ALONE))
+    pending = world.publish(3)
+    assert pending is not None
+    result = world.waiting(pending)
+    assert world.carrier.letter().proposal_id == id_of(3)
+    world.carrier.say(message(ALONE))
+    world.carrier.answer(id_of(3))
+    assert result().proposal_id == id_of(3)
+    assert world.publish(4) is None
+
+
+@pytest.mark.parametrize("answers", [b"", b"HTTP/1.1 400 Bad Request\r\n", message(PONG)])
+def test_link_when_who_listens_is_no_carrier_of_this_log_then_the_proposal_is_the_programs_own(
+    world: World, answers: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried, "WELCOME_S", 0.1)
+    assert world.line(answers=answers) is None
+
+
+def test_carrier_when_it_hangs_up_then_all_it_had_is_sent_from_here_in_order(world: World) -> None:
+    first = world.connected(NOT_ALONE)
+    second = world.publish(2)
+    assert second is not None
+    results = [world.waiting(first), world.waiting(second)]
+    world.carrier.hang_up()
+    own = world.publisher.wait_for(2)
+    assert [each.proposal_id for each in own] == [id_of(1), id_of(2)]
+    world.publisher.answer(own[1], receipt_of(id_of(2), seq=5))
+    world.publisher.answer(own[0], OutcomeUnknownError("1", waited_ms=1))
+    assert isinstance(results[0](), OutcomeUnknownError)
+    assert results[1]().seq == 5
+
+
+def test_carrier_when_it_has_hung_up_then_another_is_found_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pending = world.connected(NOT_ALONE)
+    world.carrier.hang_up()
+    result = world.waiting(pending)
+    world.publisher.answer(world.publisher.wait_for(1)[0], receipt_of(id_of(1)))
+    result()
+    assert world.publish(2) is None
+    monkeypatch.setattr(world.carried, "_looks_again_at_s", 0.0)
+    assert world.line(NOT_ALONE) is not None
+
+
+def test_carrier_when_it_had_answered_then_that_is_not_sent_again(world: World) -> None:
+    first = world.connected(NOT_ALONE)
+    second = world.publish(2)
+    assert second is not None
+    world.carrier.answer(id_of(1), seq=3)
+    assert first.wait(DEADLINE_S).seq == 3
+    world.carrier.hang_up()
+    result = world.waiting(second)
+    [own] = world.publisher.wait_for(1)
+    assert own.proposal_id == id_of(2)
+    world.publisher.answer(own, receipt_of(id_of(2)))
+    assert result().proposal_id == id_of(2)
+
+
+@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400\r\n", message(RECEIPT, id_of(1) + b"no receipt"), message(HELLO)])
+def test_carrier_when_it_says_what_nobody_understands_then_it_is_given_up(world: World, garbage: bytes) -> None:
+    pending = world.connected(NOT_ALONE)
+    result = world.waiting(pending)
+    world.carrier.say(garbage)
+    world.publisher.answer(world.publisher.wait_for(1)[0], receipt_of(id_of(1), seq=9))
+    assert result().seq == 9
+
+
+def test_carrier_when_it_is_silent_then_it_is_asked_and_given_up_if_it_stays_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried, "SILENT_S_MAX", 0.1)
+    pending = world.connected(NOT_ALONE)
+    result = world.waiting(pending)
+    for _ in range(3):
+        assert world.carrier.heard()[0] == PING
+        world.carrier.say(message(PONG))
+    assert world.publisher.sent == []
+    assert world.carrier.heard()[0] == PING
+    world.publisher.answer(world.publisher.wait_for(1)[0], receipt_of(id_of(1), seq=4))
+    assert result().seq == 4
+
+
+def test_carrier_when_it_is_lost_and_nothing_can_be_sent_from_here_then_the_outcome_is_unknown(world: World) -> None:
+    pending = world.connected(NOT_ALONE)
+    world.publisher.is_away = True
+    result = world.waiting(pending)
+    world.carrier.hang_up()
+    assert isinstance(result(), OutcomeUnknownError)
+
+
+def test_proposal_when_it_is_given_up_then_it_may_still_come_to_the_log_and_is_not_sent_again(world: World) -> None:
+    pending = world.connected(NOT_ALONE)
+    with pytest.raises(OutcomeUnknownError):
+        pending.wait(0.01)
+    pending.forget()
+    assert world.carried.is_sending(id_of(1))
+    second = world.publish(2)
+    assert second is not None
+    result = world.waiting(second)
+    world.carrier.hang_up()
+    [own] = world.publisher.wait_for(1)
+    assert own.proposal_id == id_of(2)
+    world.publisher.answer(own, receipt_of(id_of(2)))
+    result()
+    assert not world.carried.is_sending(id_of(1))
+
+
+def test_proposal_when_its_answer_comes_late_then_it_is_not_on_its_way_any_more(world: World) -> None:
+    pending = world.connected(NOT_ALONE)
+    pending.forget()
+    world.carrier.answer(id_of(1))
+    deadline = time.monotonic() + DEADLINE_S
+    while world.carried.is_sending(id_of(1)):
+        assert time.monotonic() < deadline
+
+
+def test_log_when_it_is_closed_then_what_is_unanswered_is_unknown_and_nothing_is_taken_any_more(world: World) -> None:
+    pending = world.connected(NOT_ALONE)
+    result = world.waiting(pending)
+    world.carried.close()
+    assert isinstance(result(), OutcomeUnknownError)
+    assert world.publish(2) is None
