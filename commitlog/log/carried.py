@@ -37,13 +37,17 @@ from commitlog.log.carrier_line import (
 )
 from commitlog.log.codec import decode_receipts
 from commitlog.log.publisher import Publisher
+from commitlog.log.senders import AT_ONCE_MAX
 
 POLL_S = 0.05
+PAUSE_S = 0.005
 WELCOME_S = 0.5
 SILENT_S_MAX = 1.0
 """After so much silence it is asked whether it is there, and after as much again it is not."""
 RETRY_S = 5.0
 """After so long it is looked whether there is one now; a look that finds none takes some 10 us."""
+BY_ITSELF_S = 10.0
+"""So long a program sends by itself of which many threads have waited at once."""
 RECEIVED_BYTES = 64 * 1024
 
 
@@ -69,10 +73,7 @@ class Carried:
         self._changing = threading.Lock()
         self._line: _Line | None = None
         self._is_closed = False
-        self._looks_again_at_s = float("-inf")
-        # Let go when an answer has come to a proposal that was sent from here after all.
-        self._unanswered = settings.machine.lock()
-        self._unanswered.acquire()
+        self._looks_again_at_s = self._by_itself_until_s = float("-inf")
 
     def publish_bytes(
         self, encoded: bytes, proposal_id: ProposalId, writer_id: str, *, traceparent: str | None = None
@@ -80,9 +81,14 @@ class Carried:
         """Give a proposal to the carrier, for a caller who only waits for the answer; None: it is to go from here.
 
         By the carrier an answer takes a little longer, and costs less beside others'. So a program that is alone sends by
-        itself.
+        itself, and so does one of which many threads wait, whose proposals go together anyhow.
         """
-        line = self._line or self._connect()
+        now_s = self._machine.now_s()
+        if self._answers.awaited > AT_ONCE_MAX:
+            self._by_itself_until_s = now_s + BY_ITSELF_S
+        if now_s < self._by_itself_until_s:
+            return None
+        line = self._line or self._connect(now_s)
         if line is not None and line.is_alone:
             self._answers.read_for_others(0)
         if line is None or line.is_alone or line is not self._line:
@@ -118,9 +124,9 @@ class Carried:
 
     # --- the line -----------------------------------------------------------------------------------------------------
 
-    def _connect(self) -> _Line | None:
+    def _connect(self, now_s: float) -> _Line | None:
         """A line to the carrier; None where there is none, or none that knows this log."""
-        path, now_s = self._settings.carrier_socket, self._machine.now_s()
+        path = self._settings.carrier_socket
         # A simulated machine has no sockets, and what is still unanswered from here is heard there.
         if path is None or now_s < self._looks_again_at_s or self._machine.kafka is not None or self._answers.awaited:
             return None
@@ -158,8 +164,6 @@ class Carried:
         except CommitLogError as error:
             answer = error
         self._answers.settle(pending, answer)
-        with suppress(RuntimeError):
-            self._unanswered.release()
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -167,7 +171,8 @@ class Carried:
         """Read once, for whoever it is."""
         line = self._line
         if line is None:
-            self._unanswered.acquire(timeout=min(timeout_s, POLL_S))
+            # What is still unanswered was sent from here, and its answer comes by another thread.
+            self._machine.sleep(min(timeout_s, PAUSE_S))
             return False
         try:
             came = line.read(timeout_s)

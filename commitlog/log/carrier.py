@@ -47,6 +47,8 @@ POLL_S = 0.2
 PAUSE_S = 0.05
 RECEIVED_BYTES = 256 * 1024
 WAITING_MAX = 512
+IDLE_S = 60.0
+"""A program that has proposed nothing for so long is no company for the others; it connects anew when it does again."""
 LISTENS_S = 1.0
 """So long receipts are read while no program proposes by the carrier."""
 PATIENCE_S = 2.0
@@ -56,6 +58,9 @@ ANSWER_TIMEOUT_S = 300.0
 
 CROWD_OF_PROGRAMS = Crowding(size_min=3, short_s=0.0, linger_ms=4)
 """Of so many that wait at once none goes alone, for as long as the sequencer would wait for the others."""
+BUSY_PER_S = 400
+SPAN_S = 0.1
+"""As long as fewer come in a second, as counted in such spans, nothing waits: one or two more would come in that time."""
 
 _logger = logging.getLogger("commitlog.carrier")
 
@@ -86,6 +91,9 @@ class Carrier:
         self._programs: dict[_Program, None] = {}
         self._welcomed: dict[_Program, None] = {}
         self._unanswered: dict[PendingProposal, None] = {}
+        self._looked_for_idle_at_s = self._span_began_s = self._machine.now_s()
+        self._carried_before = 0
+        self._per_s = 0.0
         self.carried = 0
 
     @property
@@ -115,7 +123,18 @@ class Carrier:
                 self._take_in(listener)
             else:
                 self._hear(key.data)
-        self._publisher.waits(len(self._unanswered))
+        now_s = self._machine.now_s()
+        if self._is_busy(now_s):
+            self._publisher.waits(len(self._unanswered))
+        if now_s - self._looked_for_idle_at_s > POLL_S:
+            self._looked_for_idle_at_s = now_s
+            self._let_idle_go(now_s)
+
+    def _is_busy(self, now_s: float) -> bool:
+        if now_s - self._span_began_s >= SPAN_S:
+            self._per_s = (self.carried - self._carried_before) / (now_s - self._span_began_s)
+            self._span_began_s, self._carried_before = now_s, self.carried
+        return self._per_s >= BUSY_PER_S
 
     def _take_in(self, listener: socket.socket) -> None:
         try:
@@ -126,7 +145,7 @@ class Carrier:
             self._machine.sleep(PAUSE_S)
             return
         connection.setblocking(False)
-        program = _Program(connection)
+        program = _Program(connection, self._machine.now_s())
         self._programs[program] = None
         self._selector.register(connection, selectors.EVENT_READ, program)
 
@@ -136,6 +155,7 @@ class Carrier:
             if not data:
                 self._let_go(program)
                 return
+            program.heard_at_s = self._machine.now_s()
             for kind, body in program.messages.cut(data):
                 self._do(program, kind, body)
         except BlockingIOError:
@@ -182,6 +202,12 @@ class Carrier:
         encoded = encode_receipts([receipt], log_id=self._publisher.genesis.log_id, partition=pending.partition)
         program.tell(message(RECEIPT, pending.proposal_id + encoded))
 
+    def _let_idle_go(self, now_s: float) -> None:
+        # One that is alone sends by itself, and so is not heard here.
+        for program in list(self._welcomed):
+            if program.told_last == NOT_ALONE and now_s - program.heard_at_s > IDLE_S:
+                self._let_go(program)
+
     def _let_go(self, program: _Program) -> None:
         if program in self._programs:
             del self._programs[program]
@@ -203,10 +229,11 @@ class Carrier:
 class _Program:
     """One that is connected. It is told things by two threads."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, now_s: float) -> None:
         self.connection = connection
         self.messages = Messages()
         self.told_last = ALONE
+        self.heard_at_s = now_s
 
     def tell(self, told: bytes) -> None:
         """Send a message whole; to one that does not read what it is told, none is sent any more."""

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from stat import S_IMODE
+from typing import Any
 
 import pytest
 from log_running import Ids, append, create_table, make_log, messages_of, proposal, seed_of, serving, wait_until
@@ -29,6 +30,7 @@ from commitlog.log.carrier_line import PROPOSAL, address_of, hello, message, new
 from commitlog.log.codec import decode_proposal, encode_proposal
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
+from commitlog.log.sending import Sender
 from commitlog.log.topics import topics_of
 from commitlog.ops.service.supervisor import CARRIER, COMMITLOG
 
@@ -116,6 +118,40 @@ def test_programs_when_a_carrier_runs_then_it_takes_what_they_propose_and_each_g
     assert not settings.carrier_socket.exists()
 
 
+@pytest.mark.parametrize(("busy_per_s", "lingers"), [(0.0, True), (1e9, False)])
+def test_carrier_when_few_propose_in_a_second_then_nobody_waits_for_others(
+    settings: Settings,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    busy_per_s: float,
+    lingers: bool,
+) -> None:
+    monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", busy_per_s)
+    ids = Ids(seed_of(request.node.name))
+    lingered: list[int] = []
+    send = Sender.send
+
+    def noted(self: Sender, *args: Any, **more: Any) -> None:
+        lingered.append(self.linger_ms)
+        send(self, *args, **more)
+
+    monkeypatch.setattr(Sender, "send", noted)
+    with serving(settings), carrying(settings) as carrier, programs(settings, 3) as accesses:
+        line(carrier, accesses, ids)
+
+        def turn() -> bool:
+            made = [proposal(ids, 3, append(f"{len(lingered)}-{n}", f"of-{n}"), writer=f"w{n}") for n in range(3)]
+            for each in [sent(access, one) for access, one in zip(accesses, made, strict=True)]:
+                each.wait(ANSWER_S)
+            return any(lingered)
+
+        if lingers:
+            # Who sends what lingers is made beside it.
+            wait_until(turn, "something to linger")
+        else:
+            assert not any(turn() for _ in range(50))
+
+
 def test_carrier_when_programs_have_gone_then_the_last_one_sends_by_itself(
     settings: Settings, request: pytest.FixtureRequest
 ) -> None:
@@ -129,6 +165,21 @@ def test_carrier_when_programs_have_gone_then_the_last_one_sends_by_itself(
             sent(accesses[0], proposal(ids, 2, append("a", "of-0"))).wait(ANSWER_S)
             assert carrier.carried == before
         wait_until(lambda: carrier.programs == 0, "all to have gone")
+
+
+def test_carrier_when_a_program_proposes_nothing_for_long_then_it_is_no_company_until_it_does_again(
+    settings: Settings, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.log.carried.RETRY_S", 0.0)
+    ids = Ids(seed_of(request.node.name))
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
+        line(carrier, accesses, ids)
+        monkeypatch.setattr("commitlog.log.carrier.IDLE_S", 0.5)
+        wait_until(lambda: carrier.programs == 1, "the other one to be let go")
+        for number, access in (*enumerate(accesses), *enumerate(accesses)):
+            made = proposal(ids, 2, append(f"a-{number}", f"of-{number}"))
+            assert sent(access, made).wait(ANSWER_S).verdict is m.Verdict.COMMITTED
+        wait_until(lambda: carrier.programs == 2, "it to come back")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
@@ -263,9 +314,9 @@ def test_proposals_when_they_are_not_waited_for_then_the_program_sends_them_and_
         pending = [accesses[0].send(each, encode_proposal(each)) for each in made[:2]]
         # What the thread has sent before may still be on its way.
         pending.append(sent(accesses[0], made[2]))
-        assert carrier.carried == before
         with serving(settings):
             receipts = [each.wait(ANSWER_S) for each in pending]
+        assert carrier.carried == before
         assert [each.seq for each in receipts] == sorted(each.seq for each in receipts)
 
 

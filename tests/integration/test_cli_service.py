@@ -119,7 +119,7 @@ def test_serve_when_a_process_dies_then_it_runs_again_and_nothing_is_lost(settin
     with served(settings, log_file) as process:
         (first,) = run_json(settings, "submit", "-", given=line(create("t")))
         before = children_of(process)
-        assert set(before) == {"sequencer", "projector", "checkpointer", "gateway", "ui"}
+        assert set(before) == {"sequencer", "projector", "checkpointer", "gateway", "carrier", "ui"}
         for child in before.values():
             os.kill(child.pid, signal.SIGKILL)
         for child in before.values():
@@ -556,7 +556,7 @@ def process_of(settings: Settings, command: str, folder: Path, *arguments: str) 
         process.wait()
 
 
-@pytest.mark.parametrize("command", ["sequencer", "projector", "checkpointer"])
+@pytest.mark.parametrize("command", ["sequencer", "projector", "checkpointer", "carrier"])
 def test_process_when_asked_to_end_then_ends_well(settings: Settings, command: str, tmp_path: Path) -> None:
     run_json(settings, "init")
     with (tmp_path / "log").open("wb") as output:

@@ -34,6 +34,7 @@ from commitlog.log.carrier_line import (
     new_socket,
 )
 from commitlog.log.codec import encode_receipts
+from commitlog.log.senders import AT_ONCE_MAX
 
 LOG_ID = bytes(range(16))
 DEADLINE_S = 60.0
@@ -225,7 +226,7 @@ def test_proposal_when_the_program_is_alone_then_its_own_until_another_is_connec
     assert world.publish(4) is None
 
 
-@pytest.mark.parametrize("answers", [b"", b"HTTP/1.1 400 Bad Request\r\n", message(PONG)])
+@pytest.mark.parametrize("answers", [b"", b"HTTP/1.1 400 Bad Request\r\n", message(PONG) + message(NOT_ALONE)])
 def test_link_when_who_listens_is_no_carrier_of_this_log_then_the_proposal_is_the_programs_own(
     world: World, answers: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +329,20 @@ def test_proposal_when_its_answer_comes_late_then_it_is_not_on_its_way_any_more(
     deadline = time.monotonic() + DEADLINE_S
     while world.carried.is_sending(id_of(1)):
         assert time.monotonic() < deadline
+
+
+def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_while(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.connected(NOT_ALONE)
+    found = [world.publish(number) for number in range(2, AT_ONCE_MAX + 4)]
+    assert [each is None for each in found] == [False] * AT_ONCE_MAX + [True] * 2
+    for pending in found[:AT_ONCE_MAX]:
+        assert pending is not None
+        pending.forget()
+    assert world.publish(20) is None
+    monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
+    assert world.publish(21) is not None
 
 
 def test_log_when_it_is_closed_then_what_is_unanswered_is_unknown_and_nothing_is_taken_any_more(world: World) -> None:

@@ -18,6 +18,7 @@ from commitlog.log.results import LogPosition
 
 ROWS = 8_000
 PROPOSALS = 4
+ROUNDS_MAX = 10
 
 
 @pytest.fixture(scope="module")
@@ -115,21 +116,23 @@ def test_checkpoint_of_rows_when_one_commit_touched_them_all_then_it_loads_as_fa
     sections = [section for section in dump_state(log.state) if section.name != "touched_rows"]
     (table_id,) = log.state.tables
 
-    def fastest_s(commits: int) -> float:
+    def loading_s(commits: int) -> float:
         touched = [
             CheckpointSection(
                 "touched_rows", False, [[log.head - piece % commits, table_id, str(n)] for n in range(1_000)]
             )
             for piece in range(400)
         ]
-        took = []
-        for _ in range(3):
-            began = time.process_time()
-            loaded = load_state([*sections, *touched])
-            took.append(time.process_time() - began)
-            assert len(loaded.commits[log.head].rows) == 400_000 // commits
-        return min(took)
+        began = time.process_time()
+        loaded = load_state([*sections, *touched])
+        took = time.process_time() - began
+        assert len(loaded.commits[log.head].rows) == 400_000 // commits
+        return took
 
-    of_many, of_one = fastest_s(400), fastest_s(1)
-    # Put together piece by piece it would be four times as long, and more in other forms; beside other work one is slow.
-    assert of_one < 3 * of_many, f"{of_one:.3f} s for one commit, {of_many:.3f} s for many"
+    # Put together piece by piece it would be four times as long, and more in other forms. Beside other work each is slow now
+    # and then, so the fastest of each count, of as many as it takes.
+    of_many, of_one = [loading_s(400)], [loading_s(1)]
+    while min(of_one) > 3 * min(of_many) and len(of_one) < ROUNDS_MAX:
+        of_many.append(loading_s(400))
+        of_one.append(loading_s(1))
+    assert min(of_one) < 3 * min(of_many), f"{of_one} s for one commit, {of_many} s for many"
