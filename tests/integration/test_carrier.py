@@ -118,12 +118,12 @@ def test_programs_when_a_carrier_runs_then_it_takes_what_they_propose_and_each_g
     assert not settings.carrier_socket.exists()
 
 
-@pytest.mark.parametrize(("busy_per_s", "lingers"), [(0.0, True), (1e9, False)])
+@pytest.mark.parametrize(("busy_per_s", "lingers"), [(0, True), (1_000_000_000, False)])
 def test_carrier_when_few_propose_in_a_second_then_nobody_waits_for_others(
     settings: Settings,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    busy_per_s: float,
+    busy_per_s: int,
     lingers: bool,
 ) -> None:
     monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", busy_per_s)
