@@ -142,20 +142,25 @@ class Carried:
         with self._changing:
             if self._line is not line:
                 return
-            self._line = None
             self._looks_again_at_s = self._machine.now_s() + RETRY_S
+            for pending, letter in line.left():
+                if self._answers.awaits(pending):
+                    self._send_one_from_here(pending, letter)
+                line.forget(pending)
+            # Not before: a signal may end this, and whoever reads next does what is left of it.
+            self._line = None
+            line.close()
+
+    def _send_one_from_here(self, pending: PendingProposal, letter: Letter) -> None:
         timeout_s = self._settings.receipts_timeout_ms / 1000
-        for pending, letter in line.close():
-            if not self._answers.awaits(pending):
-                continue
-            try:
-                own = self._publisher(timeout_s).publish_bytes(
-                    letter.encoded, letter.proposal_id, letter.writer_id, traceparent=letter.traceparent
-                )
-            except CommitLogError as error:
-                self._answers.settle(pending, pending.unknown(str(error)))
-            else:
-                own.on_answer(partial(self._answered_here, pending))
+        try:
+            own = self._publisher(timeout_s).publish_bytes(
+                letter.encoded, letter.proposal_id, letter.writer_id, traceparent=letter.traceparent
+            )
+        except CommitLogError as error:
+            self._answers.settle(pending, pending.unknown(str(error)))
+        else:
+            own.on_answer(partial(self._answered_here, pending))
 
     def _answered_here(self, pending: PendingProposal, own: PendingProposal) -> None:
         answer: Receipt | CommitLogError
@@ -175,7 +180,7 @@ class Carried:
             self._machine.sleep(min(timeout_s, PAUSE_S))
             return False
         try:
-            came = line.read(timeout_s)
+            return line.read(timeout_s, self._answers.settle)
         except CarrierLostError:
             self._send_from_here(line)
             return False
@@ -183,9 +188,6 @@ class Carried:
             # Some of what came may be lost with what was interrupted.
             line.break_off()
             raise
-        for pending, receipt in came:
-            self._answers.settle(pending, receipt)
-        return bool(came)
 
 
 class _Line:
@@ -213,24 +215,23 @@ class _Line:
         self.is_alone = True
         self._socket = new_socket()
         try:
-            self._wait_at_most(WELCOME_S)
+            self._wait_at_most(socket.SO_SNDTIMEO, 2 * SILENT_S_MAX)
+            self._wait_at_most(socket.SO_RCVTIMEO, WELCOME_S)
             self._socket.connect(address)
             self._socket.sendall(hello(log_id))
             kinds = [kind for kind, _ in self._received(0)]
             if kinds[:1] != [WELCOME]:
                 raise CarrierLostError
             self.is_alone = NOT_ALONE not in kinds
-            self._wait_at_most(POLL_S)
+            self._wait_at_most(socket.SO_RCVTIMEO, POLL_S)
         except BaseException:
             self._socket.close()
             raise
 
-    def _wait_at_most(self, seconds: float) -> None:
+    def _wait_at_most(self, option: int, seconds: float) -> None:
         """The system's own limit, as one of Python's asks it twice."""
         whole = int(seconds)
-        limit = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(SILENT_S_MAX) + 1, 0))
+        self._socket.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", whole, int((seconds - whole) * 1e6)))
 
     def send(self, pending: PendingProposal, letter: Letter) -> None:
         """Give it to the carrier; CarrierLostError where that does not take it."""
@@ -249,19 +250,20 @@ class _Line:
                 self.break_off()
                 raise
 
-    def read(self, timeout_s: float) -> list[tuple[PendingProposal, Receipt]]:
-        """What it answers, waiting for a moment at most."""
-        answers = []
+    def read(self, timeout_s: float, settle: Callable[[PendingProposal, Receipt], None]) -> bool:
+        """Settle what it answers, waiting for a moment at most; whether anything came."""
+        came = False
         for kind, body in self._received(0 if timeout_s >= POLL_S else socket.MSG_DONTWAIT):
+            came = True
             if kind == RECEIPT:
-                answers += self._answered(body)
+                self._take(body, settle)
             elif kind in (ALONE, NOT_ALONE):
                 self.is_alone = kind == ALONE
             elif kind != PONG:
                 raise CarrierLostError
-        if not answers and self._sent:
+        if not came and self._sent:
             self._see_that_it_is_there()
-        return answers
+        return came
 
     def has(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id is not answered."""
@@ -272,13 +274,21 @@ class _Line:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def close(self) -> list[tuple[PendingProposal, Letter]]:
-        """End it; what it has brought no answer to, as it was sent."""
+    def left(self) -> list[tuple[PendingProposal, Letter]]:
+        """What it has brought no answer to, as it was sent, once nothing more goes over it."""
         self.break_off()
         with self._sending:
-            left, self._sent = list(self._sent.items()), {}
+            return list(self._sent.items())
+
+    def forget(self, pending: PendingProposal) -> None:
+        """Its answer is there, or comes by another way."""
+        self._sent.pop(pending, None)
+
+    def close(self) -> None:
+        """End it."""
+        self.break_off()
+        with self._sending:
             self._socket.close()
-            return left
 
     def _received(self, flags: int) -> Iterator[tuple[int, bytes]]:
         try:
@@ -295,16 +305,16 @@ class _Line:
         except UnknownMessageError:
             raise CarrierLostError from None
 
-    def _answered(self, body: bytes) -> list[tuple[PendingProposal, Receipt]]:
+    def _take(self, body: bytes, settle: Callable[[PendingProposal, Receipt], None]) -> None:
         proposal_id = body[:ID_BYTES]
         try:
             [receipt] = decode_receipts(body[ID_BYTES:]).receipts
         except (MalformedRecordError, ValueError):
             raise CarrierLostError from None
-        answered = [pending for pending in list(self._sent) if pending.proposal_id == proposal_id]
-        for pending in answered:
-            self._sent.pop(pending, None)
-        return [(pending, receipt) for pending in answered]
+        for pending in [each for each in list(self._sent) if each.proposal_id == proposal_id]:
+            # In this order: what a signal ends in between is sent again.
+            settle(pending, receipt)
+            self.forget(pending)
 
     def _see_that_it_is_there(self) -> None:
         now_s = self._now_s()

@@ -162,7 +162,7 @@ class Carrier:
             return
         except OSError:
             self._let_go(program)
-        except (ValueError, CommitLogError) as error:
+        except (UnknownMessageError, CommitLogError) as error:
             _logger.warning("a program has to propose by itself: %s", error)
             self._let_go(program)
 
@@ -184,7 +184,7 @@ class Carrier:
             letter.proposal_id,
             letter.writer_id,
             timeout_s=PATIENCE_S,
-            traceparent=letter.traceparent or None,
+            traceparent=letter.traceparent,
         )
         self.carried += 1
         self._unanswered[pending] = None

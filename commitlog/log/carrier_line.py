@@ -22,7 +22,7 @@ VERSION = b"commitlog carrier 1"
 HELLO, WELCOME, PROPOSAL, RECEIPT, PING, PONG, ALONE, NOT_ALONE = range(1, 9)
 ID_BYTES = 16
 _HEAD = Struct("<IB")
-_PROPOSAL = Struct("<16sHH")
+_PROPOSAL = Struct("<16sII")
 _ADDRESS_BYTES_MAX = 100
 """A socket's address has room for 107 bytes, on some systems for 103."""
 _BODY_BYTES_MAX = 256 * 1024 * 1024
@@ -62,9 +62,11 @@ class Letter(NamedTuple):
         proposal_id, writer_size, span_size = _PROPOSAL.unpack_from(body)
         writer_end = _PROPOSAL.size + writer_size
         span_end = writer_end + span_size
-        return cls(
-            proposal_id, body[_PROPOSAL.size : writer_end].decode(), body[span_end:], body[writer_end:span_end].decode()
-        )
+        try:
+            writer_id, traceparent = body[_PROPOSAL.size : writer_end].decode(), body[writer_end:span_end].decode()
+        except UnicodeDecodeError:
+            raise UnknownMessageError("a proposal whose writer is no text") from None
+        return cls(proposal_id, writer_id, body[span_end:], traceparent or None)
 
 
 def message(kind: int, body: bytes = b"") -> bytes:
@@ -76,7 +78,7 @@ class Messages:
     """Cuts what came over a line into its messages."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def cut(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """The messages that are whole now, by kind and body.
@@ -84,18 +86,18 @@ class Messages:
         Raises:
             UnknownMessageError: it is none.
         """
-        data = self._rest + data if self._rest else data
-        begin = 0
-        while len(data) - begin >= _HEAD.size:
-            size, kind = _HEAD.unpack_from(data, begin)
+        rest, begin = self._rest, 0
+        rest += data
+        while len(rest) - begin >= _HEAD.size:
+            size, kind = _HEAD.unpack_from(rest, begin)
             if size > _BODY_BYTES_MAX or not HELLO <= kind <= NOT_ALONE:
                 raise UnknownMessageError(f"a message of kind {kind} with {size:,} bytes")
             end = begin + _HEAD.size + size
-            if end > len(data):
+            if end > len(rest):
                 break
-            yield kind, data[begin + _HEAD.size : end]
+            yield kind, bytes(rest[begin + _HEAD.size : end])
             begin = end
-        self._rest = data[begin:]
+        del rest[:begin]
 
 
 def hello(log_id: bytes) -> bytes:

@@ -279,7 +279,7 @@ def test_carrier_when_a_proposal_is_too_large_then_its_program_says_so_and_other
         hello(bytes(16)),
         message(PROPOSAL, bytes(30)),
         HELLO + message(PROPOSAL, b"short"),
-        HELLO + message(PROPOSAL, bytes(16) + b"\1\0\0\0\xff"),
+        HELLO + message(PROPOSAL, bytes(16) + b"\1\0\0\0\0\0\0\0\xff"),
     ],
     ids=["no carrier's", "of another log", "not welcomed", "no letter", "no text"],
 )

@@ -156,7 +156,7 @@ class World:
     def connected(self, *told: int) -> PendingProposal:
         pending = self.line(*told)
         assert pending is not None
-        assert self.carrier.letter() == Letter(id_of(1), "w", b"bytes", "")
+        assert self.carrier.letter() == Letter(id_of(1), "w", b"bytes")
         return pending
 
     def waiting(self, pending: PendingProposal, timeout_s: float = DEADLINE_S) -> Callable[[], Any]:
@@ -271,6 +271,42 @@ def test_carrier_when_it_had_answered_then_that_is_not_sent_again(world: World) 
     assert own.proposal_id == id_of(2)
     world.publisher.answer(own, receipt_of(id_of(2)))
     assert result().proposal_id == id_of(2)
+
+
+def test_carrier_when_it_answers_and_then_says_what_nobody_understands_then_the_answer_counts(world: World) -> None:
+    first = world.connected(NOT_ALONE)
+    second = world.publish(2)
+    assert second is not None
+    encoded = encode_receipts([receipt_of(id_of(1), seq=3)], log_id=LOG_ID, partition=0)
+    world.carrier.say(message(RECEIPT, id_of(1) + encoded) + b"HTTP/1.1 400")
+    assert world.waiting(first)().seq == 3
+    [own] = world.publisher.wait_for(1)
+    assert own.proposal_id == id_of(2)
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_carrier_when_it_is_lost_and_a_signal_ends_what_is_sent_from_here_then_the_rest_is_sent_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    first, second = world.connected(NOT_ALONE), world.publish(2)
+    assert second is not None
+    publish_bytes, count = world.publisher.publish_bytes, 0
+
+    def interrupted(*args: Any, **more: Any) -> PendingProposal:
+        nonlocal count
+        count += 1
+        if count == 3 - left:
+            raise KeyboardInterrupt
+        return publish_bytes(*args, **more)
+
+    monkeypatch.setattr(world.publisher, "publish_bytes", interrupted)
+    world.carrier.hang_up()
+    with pytest.raises(KeyboardInterrupt):
+        first.wait(DEADLINE_S)
+    result = world.waiting(second)
+    assert [each.proposal_id for each in world.publisher.wait_for(2)] == [id_of(1), id_of(2)]
+    world.publisher.answer(world.publisher.sent[1], receipt_of(id_of(2), seq=6))
+    assert result().seq == 6
 
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400\r\n", message(RECEIPT, id_of(1) + b"no receipt"), message(HELLO)])
