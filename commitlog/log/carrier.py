@@ -82,7 +82,7 @@ class Carrier:
 
     def __init__(self, settings: Settings) -> None:
         if settings.carrier_socket is None:
-            raise ConfigurationError("carrier_socket is not set: say where programs of this machine find the carrier")
+            raise ConfigurationError("carrier_socket is off: say where programs of this machine find the carrier")
         self._path = settings.carrier_socket
         self._machine = settings.machine
         self._publisher = Publisher(settings, crowding=CROWD_OF_PROGRAMS, listens_s=LISTENS_S)
@@ -90,7 +90,6 @@ class Carrier:
         self._selector = selectors.DefaultSelector()
         self._programs: dict[_Program, None] = {}
         self._welcomed: dict[_Program, None] = {}
-        self._unanswered: dict[PendingProposal, None] = {}
         self._looked_for_idle_at_s = self._span_began_s = self._machine.now_s()
         self._carried_before = 0
         self._per_s = 0.0
@@ -125,7 +124,7 @@ class Carrier:
                 self._hear(key.data)
         now_s = self._machine.now_s()
         if self._is_busy(now_s):
-            self._publisher.waits(len(self._unanswered))
+            self._publisher.all_wait()
         if now_s - self._looked_for_idle_at_s > POLL_S:
             self._looked_for_idle_at_s = now_s
             self._let_idle_go(now_s)
@@ -187,12 +186,10 @@ class Carrier:
             traceparent=letter.traceparent,
         )
         self.carried += 1
-        self._unanswered[pending] = None
         pending.on_answer(partial(self._answer, program), ANSWER_TIMEOUT_S)
 
     def _answer(self, program: _Program, pending: PendingProposal) -> None:
         """In the thread that reads receipts."""
-        self._unanswered.pop(pending, None)
         try:
             receipt = pending.wait(0)
         except CommitLogError as error:

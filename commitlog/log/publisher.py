@@ -153,6 +153,7 @@ class Publisher:
         if self._answers.awaited >= AWAITED_MAX:
             self._wait_for_room(given_s)
         self._answers.expect(pending)
+        self._published_at_s = self._settings.machine.now_s()
         try:
             if not self._is_listening_to(partition):
                 self._listen_to(partition, given_s)
@@ -184,9 +185,9 @@ class Publisher:
         """What has ended it for good; None while it goes on."""
         return self._answers.ended
 
-    def waits(self, waiting: int) -> None:
-        """Note that nobody proposes more before an answer comes than those whose ``waiting`` proposals are unanswered."""
-        self._senders.waits(waiting)
+    def all_wait(self) -> None:
+        """Note that those whose proposals are unanswered propose nothing more before an answer comes."""
+        self._senders.waits(self._answers.awaited)
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id may still come to the log from here."""
@@ -237,7 +238,6 @@ class Publisher:
     def _is_listening_to(self, partition: int) -> bool:
         """Asked once an answer is expected, so that nobody stops listening to it from then on."""
         with self._lock:
-            self._published_at_s = self._settings.machine.now_s()
             return partition in self._starts
 
     def _listen_to(self, partition: int, timeout_s: float) -> None:

@@ -100,9 +100,8 @@ def proposed(settings: Settings) -> Counter[bytes]:
 
 
 def test_programs_when_a_carrier_runs_then_it_takes_what_they_propose_and_each_gets_its_own_answer(
-    settings: Settings, request: pytest.FixtureRequest
+    settings: Settings, ids: Ids
 ) -> None:
-    ids = Ids(seed_of(request.node.name))
     with serving(settings), carrying(settings) as carrier, programs(settings, 3) as accesses:
         line(carrier, accesses, ids)
         before = carrier.carried
@@ -121,13 +120,12 @@ def test_programs_when_a_carrier_runs_then_it_takes_what_they_propose_and_each_g
 @pytest.mark.parametrize(("busy_per_s", "lingers"), [(0, True), (1_000_000_000, False)])
 def test_carrier_when_few_propose_in_a_second_then_nobody_waits_for_others(
     settings: Settings,
-    request: pytest.FixtureRequest,
+    ids: Ids,
     monkeypatch: pytest.MonkeyPatch,
     busy_per_s: int,
     lingers: bool,
 ) -> None:
     monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", busy_per_s)
-    ids = Ids(seed_of(request.node.name))
     lingered: list[int] = []
     send = Sender.send
 
@@ -152,10 +150,7 @@ def test_carrier_when_few_propose_in_a_second_then_nobody_waits_for_others(
             assert not any(turn() for _ in range(50))
 
 
-def test_carrier_when_programs_have_gone_then_the_last_one_sends_by_itself(
-    settings: Settings, request: pytest.FixtureRequest
-) -> None:
-    ids = Ids(seed_of(request.node.name))
+def test_carrier_when_programs_have_gone_then_the_last_one_sends_by_itself(settings: Settings, ids: Ids) -> None:
     with serving(settings), carrying(settings) as carrier:
         with programs(settings, 2) as accesses:
             line(carrier, accesses, ids)
@@ -168,10 +163,9 @@ def test_carrier_when_programs_have_gone_then_the_last_one_sends_by_itself(
 
 
 def test_carrier_when_a_program_proposes_nothing_for_long_then_it_is_no_company_until_it_does_again(
-    settings: Settings, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("commitlog.log.carried.RETRY_S", 0.0)
-    ids = Ids(seed_of(request.node.name))
     with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
         line(carrier, accesses, ids)
         monkeypatch.setattr("commitlog.log.carrier.IDLE_S", 0.5)
@@ -229,9 +223,8 @@ def test_carrier_when_it_is_killed_or_stopped_then_each_proposal_is_decided_once
 
 
 def test_carrier_when_another_one_begins_then_programs_find_the_new_one_and_the_old_one_leaves_it_alone(
-    settings: Settings, request: pytest.FixtureRequest
+    settings: Settings, ids: Ids
 ) -> None:
-    ids = Ids(seed_of(request.node.name))
     assert settings.carrier_socket is not None
     with serving(settings), carrying(settings) as newer, ExitStack() as older:
         # It listens at the same place from now on, where the first one did.
@@ -245,10 +238,7 @@ def test_carrier_when_another_one_begins_then_programs_find_the_new_one_and_the_
             assert S_IMODE(settings.carrier_socket.stat().st_mode) == 0o600
 
 
-def test_carrier_when_a_proposal_cannot_be_read_then_its_program_is_told(
-    settings: Settings, request: pytest.FixtureRequest
-) -> None:
-    ids = Ids(seed_of(request.node.name))
+def test_carrier_when_a_proposal_cannot_be_read_then_its_program_is_told(settings: Settings, ids: Ids) -> None:
     with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
         line(carrier, accesses, ids)
         before = carrier.carried
@@ -258,9 +248,8 @@ def test_carrier_when_a_proposal_cannot_be_read_then_its_program_is_told(
 
 
 def test_carrier_when_a_proposal_is_too_large_then_its_program_says_so_and_others_go_on(
-    settings: Settings, request: pytest.FixtureRequest
+    settings: Settings, ids: Ids
 ) -> None:
-    ids = Ids(seed_of(request.node.name))
     with serving(settings), carrying(settings) as carrier, programs(settings, 3) as accesses:
         line(carrier, accesses, ids)
         large = proposal(ids, 3, append("x" * 40_000, "of-0"))
@@ -284,9 +273,8 @@ def test_carrier_when_a_proposal_is_too_large_then_its_program_says_so_and_other
     ids=["no carrier's", "of another log", "not welcomed", "no letter", "no text"],
 )
 def test_carrier_when_somebody_says_what_nobody_understands_then_hung_up_on_and_others_go_on(
-    settings: Settings, request: pytest.FixtureRequest, said: bytes
+    settings: Settings, ids: Ids, said: bytes
 ) -> None:
-    ids = Ids(seed_of(request.node.name))
     with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
         line(carrier, accesses, ids)
         assert settings.carrier_socket is not None
@@ -303,9 +291,8 @@ def test_carrier_when_somebody_says_what_nobody_understands_then_hung_up_on_and_
 
 
 def test_proposals_when_they_are_not_waited_for_then_the_program_sends_them_and_nothing_overtakes_them(
-    settings: Settings, request: pytest.FixtureRequest
+    settings: Settings, ids: Ids
 ) -> None:
-    ids = Ids(seed_of(request.node.name))
     with carrying(settings) as carrier, programs(settings, 2) as accesses:
         with serving(settings):
             line(carrier, accesses, ids)
@@ -342,9 +329,8 @@ def test_carrier_when_its_socket_cannot_be_there_then_says_so(settings: Settings
 
 
 def test_publisher_when_nothing_is_unanswered_for_long_then_it_hears_no_answers_until_it_sends_again(
-    settings: Settings, request: pytest.FixtureRequest
+    settings: Settings, ids: Ids
 ) -> None:
-    ids = Ids(seed_of(request.node.name))
     with serving(settings), Publisher(settings, listens_s=0.0) as publisher:
         for number in range(5):
             made = proposal(ids, number, create_table(f"t{number}"))
