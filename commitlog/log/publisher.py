@@ -66,7 +66,7 @@ class Publisher:
         delivery_timeout_s: how long a proposal may be on its way to the broker.
         crowding: when what is proposed waits for others, to go with them.
         listens_s: so long after the last proposal receipts are read on, as those of others cost too; the next one then waits
-            for the broker to say where its own begin.
+            for the broker to say where its own begin. It can be changed.
 
     Raises:
         ConfigurationError: there is no such log.
@@ -84,7 +84,7 @@ class Publisher:
         listens_s: float = math.inf,
     ) -> None:
         self._settings = settings
-        self._listens_s = listens_s
+        self.listens_s = listens_s
         self._published_at_s = 0.0
         self._delivery_timeout_s = delivery_timeout_s
         self._topics = topics_of(settings.log)
@@ -369,7 +369,7 @@ class Publisher:
         return bool(messages)
 
     def _stop_listening_if_idle(self) -> None:
-        if self._answers.awaited or self._settings.machine.now_s() - self._published_at_s < self._listens_s:
+        if self._answers.awaited or self._settings.machine.now_s() - self._published_at_s < self.listens_s:
             return
         with self._lock:
             if self._answers.awaited or not self._starts:

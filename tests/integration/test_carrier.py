@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -336,3 +338,26 @@ def test_publisher_when_nothing_is_unanswered_for_long_then_it_hears_no_answers_
             made = proposal(ids, number, create_table(f"t{number}"))
             assert publisher.submit(made, timeout_s=ANSWER_S).proposal_id == made.proposal_id
             wait_until(lambda: not publisher._starts, "it to stop listening")
+
+
+def test_program_when_the_carrier_takes_what_it_proposes_then_it_hears_no_answers_of_others_until_it_is_alone_again(
+    settings: Settings, ids: Ids
+) -> None:
+    numbers = count()
+
+    def commits(access: KafkaAccess) -> None:
+        sent(access, proposal(ids, 2, append(f"{next(numbers)}", "of-0"))).wait(ANSWER_S)
+
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
+        line(carrier, accesses, ids)
+        publisher = accesses[0]._connections.publisher()
+        assert publisher._starts
+        commits(accesses[0])
+        wait_until(lambda: not publisher._starts, "it to stop listening")
+        accesses.pop().close()
+        wait_until(lambda: carrier.programs == 1, "one program to have gone")
+        # That it is alone now it reads with the answer.
+        commits(accesses[0])
+        commits(accesses[0])
+        assert publisher._starts
+        assert publisher.listens_s == math.inf

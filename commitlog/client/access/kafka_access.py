@@ -92,9 +92,14 @@ class _Connections:
 
         What one thread sends keeps its order, so none goes by the carrier while another is on its way from here.
         """
-        if self._is_closed or (self._publisher is not None and not self._publisher.is_idle):
+        publisher = self._publisher
+        if self._is_closed or (publisher is not None and not publisher.is_idle):
             return None
-        return self._carried.publish_bytes(encoded, proposal_id, writer_id, traceparent=traceparent)
+        carried = self._carried.publish_bytes(encoded, proposal_id, writer_id, traceparent=traceparent)
+        if publisher is not None:
+            # While answers come by the carrier, those to all others would be heard for nothing.
+            publisher.listens_s = math.inf if carried is None else 0.0
+        return carried
 
     def publisher(self, timeout_s: float | None = None) -> Publisher:
         if self._publisher is not None and not self._is_closed:
