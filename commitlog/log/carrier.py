@@ -89,7 +89,6 @@ class Carrier:
         self._hello = hello(self._publisher.genesis.log_id)
         self._selector = selectors.DefaultSelector()
         self._programs: dict[_Program, None] = {}
-        self._welcomed: dict[_Program, None] = {}
         self._looked_for_idle_at_s = self._span_began_s = self._machine.now_s()
         self._carried_before = 0
         self._per_s = 0.0
@@ -97,7 +96,7 @@ class Carrier:
 
     @property
     def programs(self) -> int:
-        return len(self._welcomed)
+        return len(self._welcomed())
 
     def run(self, stop: threading.Event) -> None:
         """Carry; what is not answered when it is told to stop, programs propose again."""
@@ -166,13 +165,13 @@ class Carrier:
             self._let_go(program)
 
     def _do(self, program: _Program, kind: int, body: bytes) -> None:
-        if kind == PROPOSAL and program in self._welcomed:
+        if kind == PROPOSAL and program.is_welcomed:
             self._carry(program, Letter.of(body))
         elif kind == PING:
             program.tell(message(PONG))
         elif kind == HELLO and message(HELLO, body) == self._hello:
             program.tell(message(WELCOME))
-            self._welcomed[program] = None
+            program.is_welcomed = True
             self._tell_company()
         else:
             raise UnknownMessageError("it is of another version, or means another log")
@@ -201,7 +200,7 @@ class Carrier:
 
     def _let_idle_go(self, now_s: float) -> None:
         # One that is alone sends by itself, and so is not heard here.
-        for program in list(self._welcomed):
+        for program in self._welcomed():
             if program.told_last == NOT_ALONE and now_s - program.heard_at_s > IDLE_S:
                 self._let_go(program)
 
@@ -210,14 +209,16 @@ class Carrier:
             del self._programs[program]
             self._selector.unregister(program.connection)
             program.connection.close()
-        if program in self._welcomed:
-            del self._welcomed[program]
             self._tell_company()
+
+    def _welcomed(self) -> list[_Program]:
+        return [program for program in list(self._programs) if program.is_welcomed]
 
     def _tell_company(self) -> None:
         """Each that is connected knows whether it is the only one."""
-        kind = ALONE if len(self._welcomed) == 1 else NOT_ALONE
-        for program in list(self._welcomed):
+        welcomed = self._welcomed()
+        kind = ALONE if len(welcomed) == 1 else NOT_ALONE
+        for program in welcomed:
             if program.told_last != kind:
                 program.told_last = kind
                 program.tell(message(kind))
@@ -229,6 +230,7 @@ class _Program:
     def __init__(self, connection: socket.socket, now_s: float) -> None:
         self.connection = connection
         self.messages = Messages()
+        self.is_welcomed = False
         self.told_last = ALONE
         self.heard_at_s = now_s
 
