@@ -87,6 +87,10 @@ def _any_writers(stage: Stage, chances: Chances) -> tuple[str, list[int]]:
     return "a process of writers", [chances.random.choice(pids)] if pids else []
 
 
+def _carrier(stage: Stage, chances: Chances) -> tuple[str, list[int]]:
+    return "the writers' carrier", list(stage.carrying.pids().values())
+
+
 def _server(name: str) -> Callable[[Stage, Chances], tuple[str, list[int]]]:
     def find(stage: Stage, chances: Chances) -> tuple[str, list[int]]:
         pid = _servers(stage)[name].pid
@@ -219,11 +223,13 @@ FAULTS: Sequence[Fault] = (
     Fault("kill a projector", KILL, 3, _kill(_process(PROJECTOR_NAME))),
     Fault("kill a checkpointer", KILL, 1, _kill(_process(CHECKPOINTER_NAME))),
     Fault("kill writers", KILL, 4, _kill(_any_writers)),
+    Fault("kill the carrier", KILL, 3, _kill(_carrier)),
     Fault("switch a machine off", KILL, 2, _switch_off),
     Fault("pause the active sequencer", PAUSE, 5, _pause(_process(SEQUENCER_NAME))),
     Fault("pause a projector", PAUSE, 2, _pause(_process(PROJECTOR_NAME))),
     Fault("pause a checkpointer", PAUSE, 1, _pause(_process(CHECKPOINTER_NAME))),
     Fault("pause writers", PAUSE, 2, _pause(_any_writers)),
+    Fault("pause the carrier", PAUSE, 3, _pause(_carrier)),
     Fault("pause the broker", PAUSE, 2, _pause(_server("broker"))),
     Fault("pause PostgreSQL", PAUSE, 2, _pause(_server("postgres"))),
     Fault("kill the broker", SERVER, 2, _end_server("broker", signal.SIGKILL)),

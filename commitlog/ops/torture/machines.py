@@ -1,4 +1,4 @@
-"""The processes of a torture: two machines that serve a log, and writers; all are started again when they end."""
+"""The processes of a torture: two machines that serve a log, writers and their carrier; all are started again when they end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import psutil
 from commitlog.config import Settings
 from commitlog.errors import CommitLogError
 from commitlog.log.sequencer import Phase
-from commitlog.ops.service.supervisor import POLL_S, PROJECTOR, SEQUENCER, STANDBY, Service, Supervisor
+from commitlog.ops.service.supervisor import CARRIER, POLL_S, PROJECTOR, SEQUENCER, STANDBY, Service, Supervisor
 from commitlog.ops.torture.ledger import END_FILE, STACKS_SIGNAL, stacks_file
 
 SEQUENCER_NAME, PROJECTOR_NAME, CHECKPOINTER_NAME = "sequencer", "projector", "checkpointer"
@@ -103,12 +103,13 @@ class Writers:
         seed: of what they write.
 
     Attributes:
+        settings: of all of them.
         log_file: what they have to say.
     """
 
     def __init__(self, settings: Settings, ledgers: Path, seed: int) -> None:
         ledgers.mkdir()
-        self._settings = settings
+        self.settings = settings
         self._end = ledgers / END_FILE
         self.log_file = settings.home / "writers.log"
         self._commands = [
@@ -170,7 +171,7 @@ class Writers:
     def _start(self, number: int) -> None:
         with self.log_file.open("ab") as output:
             self._processes[number] = subprocess.Popen(
-                self._commands[number], env=self._settings.environment(), stdout=output, stderr=output
+                self._commands[number], env=self.settings.environment(), stdout=output, stderr=output
             )
 
 
@@ -189,6 +190,11 @@ def two_machines(settings: Settings, homes: Path, checkpoints: Mapping[str, Path
         own = replace(settings, home=home, checkpoint_dir=checkpoints[name])
         made.append(Machine(name, own, (sequencer, PROJECTOR, _CHECKPOINTER)))
     return made
+
+
+def carrying_machine(settings: Settings) -> Machine:
+    """What runs beside the writers, whose settings these are: the carrier that they propose by."""
+    return Machine("of the writers", settings, (CARRIER,))
 
 
 def send(pid: int, number: signal.Signals) -> None:

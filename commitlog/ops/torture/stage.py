@@ -21,7 +21,15 @@ from commitlog.log.deafness import DEAF
 from commitlog.ops.service.serve import prepare
 from commitlog.ops.torture.disks import SmallDisk, small_disk
 from commitlog.ops.torture.ledger import all_written
-from commitlog.ops.torture.machines import WRITERS, Machine, Writers, is_serving, tended, two_machines
+from commitlog.ops.torture.machines import (
+    WRITERS,
+    Machine,
+    Writers,
+    carrying_machine,
+    is_serving,
+    tended,
+    two_machines,
+)
 from commitlog.ops.torture.writing import WEATHER, create_tables
 
 LAKE_MIB, CHECKPOINTS_MIB = 512, 64
@@ -58,6 +66,7 @@ class Stage:
         networks: of the services, and of the writers.
         lake, checkpoints: disks.
         machines: the two that serve.
+        carrying: where the writers' carrier runs.
         writers: all of them.
         ledgers: the writers' folder.
         directory: where all of it is.
@@ -69,6 +78,7 @@ class Stage:
     lake: SmallDisk
     checkpoints: SmallDisk
     machines: list[Machine]
+    carrying: Machine
     writers: Writers
     ledgers: Path
     directory: Path
@@ -80,7 +90,7 @@ class Stage:
 
     def deaf(self) -> int:
         """How many consumers were replaced, for they gave out nothing any more; of all that runs, by its logs."""
-        logs = [path for each in self.machines for path in (each.settings.home / "logs").iterdir()]
+        logs = [path for each in (*self.machines, self.carrying) for path in (each.settings.home / "logs").iterdir()]
         return sum(path.read_text(errors="replace").count(DEAF) for path in (self.writers.log_file, *logs))
 
     def active(self) -> Machine:
@@ -114,7 +124,7 @@ class Stage:
         deadline = time.monotonic() + WELL_AGAIN_S
         while True:
             try:
-                with CommitLog.connect(settings=self.networks["writers"].settings(self.settings)) as log:
+                with CommitLog.connect(settings=self.writers.settings) as log:
                     log.wait_for_snapshot(self._answered(log, name, deadline), timeout=_left_s(deadline))
                 return
             except WEATHER as error:
@@ -170,16 +180,21 @@ def stage(settings: Settings, seed: int) -> Iterator[Stage]:
             for name in ("services", "writers")
         }
         serving, writing = (networks[name].settings(direct) for name in ("services", "writers"))
+        writing = dataclasses.replace(writing, carrier_socket=directory / "carrier.sock")
         machines = two_machines(serving, directory, {name: checkpoints.path / name for name in ("a", "b")})
         for machine in machines:
             stack.callback(machine.stop)
+        carrying = carrying_machine(writing)
+        stack.callback(carrying.stop)
         ledgers = directory / "ledgers"
         writers = Writers(writing, ledgers, seed)
         stack.callback(writers.stop)
-        with tended(machines):
+        with tended([*machines, carrying]):
             _as_soon_as_possible(lambda: create_tables(direct))
             with tended([writers]):
-                yield Stage(direct, home, networks, lake, checkpoints, machines, writers, ledgers, directory, kept)
+                yield Stage(
+                    direct, home, networks, lake, checkpoints, machines, carrying, writers, ledgers, directory, kept
+                )
 
 
 def _as_soon_as_possible(act: Callable[[], None]) -> None:
