@@ -211,6 +211,16 @@ class Settings:
         """The profiles of `links_from`."""
         return tuple(self.links_from.split(",")) if self.links_from else ()
 
+    def at_home(self, home: Path) -> Settings:
+        """These settings with all that lies in the home in another one: a log and its programs that know of no other."""
+        return replace(
+            self,
+            home=home,
+            data_path=str(home / "data"),
+            checkpoint_dir=home / "checkpoints",
+            carrier_socket=home / "carrier.sock",
+        )
+
     def served_by(
         self,
         home: Path,

@@ -63,8 +63,7 @@ def test_flights_when_unpacked_then_are_those_of_the_package(tmp_path: Path) -> 
 
 
 def test_clear_when_no_demo_made_the_folder_then_leaves_it(tmp_path: Path) -> None:
-    settings = Settings.load(environment={}, home=tmp_path)
-    own = demo._own_settings(settings)
+    own = Settings.load(environment={}, home=tmp_path).at_home(tmp_path / "demo")
     letter = own.home / "letter"
     own.home.mkdir()
     letter.touch()
@@ -82,7 +81,7 @@ def test_clear_when_no_demo_made_the_folder_then_leaves_it(tmp_path: Path) -> No
 def test_clear_when_somebody_stops_what_a_killed_demo_left_then_waits_for_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = demo._own_settings(Settings.load(environment={}, home=tmp_path))
+    own = Settings.load(environment={}, home=tmp_path).at_home(tmp_path / "demo")
     demo._clear(own)
     for name in (".lock", "of-a-killed-demo"):
         (own.home / name).touch()

@@ -130,6 +130,15 @@ def test_environment_when_given_to_a_child_then_it_loads_equal_settings(tmp_path
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
+def test_settings_when_they_are_for_another_home_then_nothing_of_them_lies_in_the_first(tmp_path: Path) -> None:
+    first = Settings.load(environment={}, home=tmp_path / "first")
+    own = first.at_home(tmp_path / "own")
+    assert own.home == tmp_path / "own"
+    for name, value, _ in first.shown():
+        if value is not None and str(tmp_path) in value:
+            assert str(getattr(own, name)).startswith(str(own.home)), name
+
+
 def test_environment_when_nobody_has_chosen_a_port_then_it_does_not_look_chosen() -> None:
     child = Settings.load(environment={}, ui_port=8700).environment()
     assert child["COMMITLOG_UI_PORT"] == "8700"

@@ -34,23 +34,11 @@ def own_servers(settings: Settings, say: Say) -> Iterator[Settings]:
     """
     directory = Path(tempfile.mkdtemp(prefix="commitlog-bench-"))
     try:
-        with ended_with_us(directory, is_removed=True), _servers(_own_settings(settings, directory), say) as own:
+        wanted = dataclasses.replace(settings.at_home(directory), log="bench", kafka_port=0, postgres_port=0)
+        with ended_with_us(directory, is_removed=True), _servers(wanted, say) as own:
             yield own
     finally:
         shutil.rmtree(directory)
-
-
-def _own_settings(settings: Settings, directory: Path) -> Settings:
-    return dataclasses.replace(
-        settings,
-        log="bench",
-        home=directory,
-        data_path=str(directory / "data"),
-        checkpoint_dir=directory / "checkpoints",
-        carrier_socket=directory / "carrier.sock",
-        kafka_port=0,
-        postgres_port=0,
-    )
 
 
 @contextmanager

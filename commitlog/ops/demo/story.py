@@ -6,7 +6,6 @@ with what the source file holds, counted apart from both; a difference ends the 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 import shutil
@@ -66,7 +65,7 @@ def run_demo(settings: Settings) -> int:
     """
     shown = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     started_at = time.monotonic()
-    own = _own_settings(settings)
+    own = settings.at_home(settings.home / "demo")
     _clear(own)
     with ended_with_us(own.home), ThreadPoolExecutor(1) as pool:
         # Spark's start takes about as long as that of all the servers. Its session belongs to the thread that makes it.
@@ -122,17 +121,6 @@ def _play(stage: _Stage) -> list[str]:
 
 
 # --- the servers ------------------------------------------------------------------------------------------------------
-
-
-def _own_settings(settings: Settings) -> Settings:
-    home = settings.home / "demo"
-    return dataclasses.replace(
-        settings,
-        home=home,
-        data_path=str(home / "data"),
-        checkpoint_dir=home / "checkpoints",
-        carrier_socket=home / "carrier.sock",
-    )
 
 
 def _clear(settings: Settings) -> None:

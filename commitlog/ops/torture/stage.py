@@ -158,9 +158,8 @@ def stage(settings: Settings, seed: int) -> Iterator[Stage]:
         lake = stack.enter_context(small_disk(directory / "lake", LAKE_MIB))
         checkpoints = stack.enter_context(small_disk(directory / "checkpoints", CHECKPOINTS_MIB))
         wanted = dataclasses.replace(
-            settings,
+            settings.at_home(directory / "home"),
             log="torture",
-            home=directory / "home",
             data_path=str(lake.path),
             partitions=PARTITIONS,
             kafka_port=0,
@@ -180,7 +179,6 @@ def stage(settings: Settings, seed: int) -> Iterator[Stage]:
             for name in ("services", "writers")
         }
         serving, writing = (networks[name].settings(direct) for name in ("services", "writers"))
-        writing = dataclasses.replace(writing, carrier_socket=directory / "carrier.sock")
         machines = two_machines(serving, directory, {name: checkpoints.path / name for name in ("a", "b")})
         for machine in machines:
             stack.callback(machine.stop)
