@@ -46,6 +46,8 @@ SILENT_S_MAX = 1.0
 """After so much silence it is asked whether it is there, and after as much again it is not."""
 RETRY_S = 5.0
 """After so long it is looked whether there is one now; a look that finds none takes some 10 us."""
+RETRY_TIMES = 100
+"""One that is there and says nothing takes WELCOME_S of whoever looks: so many times as long nobody looks again."""
 BY_ITSELF_S = 10.0
 """So long a program sends by itself of which many threads have waited at once."""
 RECEIVED_BYTES = 64 * 1024
@@ -131,10 +133,13 @@ class Carried:
         if path is None or now_s < self._looks_again_at_s or self._machine.kafka is not None or self._answers.awaited:
             return None
         with self._changing:
-            if self._line is None and not self._is_closed:
+            # Whoever waited here for another one's look knows what that one found.
+            if self._line is None and not self._is_closed and now_s >= self._looks_again_at_s:
                 self._looks_again_at_s = now_s + RETRY_S
                 with suppress(OSError, CarrierLostError), address_of(path) as address:
                     self._line = _Line(address, self._genesis.log_id, self._machine.now_s)
+                took_s = self._machine.now_s() - now_s
+                self._looks_again_at_s += RETRY_TIMES * took_s
             return self._line
 
     def _send_from_here(self, line: _Line) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -86,6 +86,16 @@ class PlayedCarrier:
     def answer(self, proposal_id: bytes, seq: int = 1) -> None:
         encoded = encode_receipts([receipt_of(proposal_id, seq)], log_id=LOG_ID, partition=0)
         self.say(message(RECEIPT, proposal_id + encoded))
+
+    def looks(self) -> int:
+        """How often a program has looked for it that it has not taken in."""
+        self._listener.settimeout(0)
+        count = 0
+        with suppress(BlockingIOError):
+            while True:
+                self._listener.accept()[0].close()
+                count += 1
+        return count
 
     def hang_up(self) -> None:
         self._connection.close()
@@ -232,6 +242,30 @@ def test_link_when_who_listens_is_no_carrier_of_this_log_then_the_proposal_is_th
 ) -> None:
     monkeypatch.setattr(carried, "WELCOME_S", 0.1)
     assert world.line(answers=answers) is None
+
+
+def test_link_when_who_listens_says_nothing_then_it_is_long_until_anybody_looks_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried, "WELCOME_S", 0.1)
+    monkeypatch.setattr(carried, "RETRY_S", 0.0)
+    assert world.publish() is None
+    assert world.publish(2) is None
+    assert world.carrier.looks() == 1
+
+
+def test_link_when_another_thread_has_just_looked_in_vain_then_not_looked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def after_the_other() -> Iterator[None]:
+        world.carried._looks_again_at_s = float("inf")
+        yield
+
+    monkeypatch.setattr(world.carried, "_changing", after_the_other())
+    assert world.publish() is None
+    monkeypatch.undo()
+    assert world.carrier.looks() == 0
 
 
 def test_carrier_when_it_hangs_up_then_all_it_had_is_sent_from_here_in_order(world: World) -> None:
