@@ -34,6 +34,7 @@ from commitlog.client.files.places import filesystem_of
 WATCHED_S = 60.0
 _LOOK_S = 1.0
 _LOCK = "owner.lock"
+_NEW = ".new"
 _COMMITS_AT_ONCE = 32
 _FILES_AT_ONCE = 16
 """Of one commit in a store, which takes long to answer and answers many at once."""
@@ -106,9 +107,8 @@ class Keeping:
         self._stores: dict[str, _Store] = {}
         self._threads = ThreadPoolExecutor(_COMMITS_AT_ONCE, "keeping")
         self._has_failed = False
-        self._own = folder / uuid4().hex
-        self._own.mkdir(parents=True)
-        self._locks = {self._own: _locked(self._own)}
+        self._own, lock = _new_folder(folder)
+        self._locks = {self._own: lock}
 
     async def keep(self, files: Sequence[str]) -> Path | None:
         """Have second files of these; the list of them, None where there are none."""
@@ -133,7 +133,7 @@ class Keeping:
     def watch_left(self) -> None:
         """Bring back what clients of gateways that were killed have removed, and watch it as they would."""
         for other in self._folder.iterdir():
-            if other in self._locks or (lock := _locked(other)) is None:
+            if other in self._locks or other.suffix == _NEW or (lock := _locked(other)) is None:
                 continue
             self._locks[other] = lock
             for kept in _lists(other):
@@ -220,6 +220,15 @@ class Keeping:
         else:
             for file in files:
                 act(file)
+
+
+def _new_folder(folder: Path) -> tuple[Path, IO[bytes] | None]:
+    """One of this gateway's own, and its lock: unlocked under its name, another would take it for a killed one's."""
+    own = folder / uuid4().hex
+    new = own.with_suffix(_NEW)
+    new.mkdir(parents=True)
+    lock = _locked(new)
+    return new.rename(own), lock
 
 
 def _locked(folder: Path) -> IO[bytes] | None:

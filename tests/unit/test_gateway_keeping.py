@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import pytest
 from pyarrow import fs
 
 from commitlog.client.files.places import filesystem_of
+from commitlog.gateway import keeping
 from commitlog.gateway.keeping import Keeping
 
 T = TypeVar("T")
@@ -230,3 +231,29 @@ def test_files_when_their_gateway_was_killed_then_the_next_one_brings_them_back_
     later.close()
     living.close()
     assert list(lists.iterdir()) == [folder_of_the_living]
+
+
+def test_folder_when_another_gateway_looks_before_it_is_locked_then_it_is_not_taken_for_a_killed_ones(
+    tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, locked = Keeping(lists), keeping._locked
+
+    with monkeypatch.context() as late:
+
+        def locked_late(made: Path) -> IO[bytes] | None:
+            late.undo()
+            other.watch_left()
+            return locked(made)
+
+        late.setattr(keeping, "_locked", locked_late)
+        own = Keeping(lists)
+    other.close()
+    write(file := str(tmp_path / "file.parquet"))
+
+    async def keeping_one() -> None:
+        kept = await own.keep([file])
+        assert kept is not None
+        own.let_go(kept)
+
+    run(keeping_one())
+    own.close()
