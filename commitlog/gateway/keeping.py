@@ -236,8 +236,9 @@ def _locked(folder: Path) -> IO[bytes] | None:
     with ExitStack() as opened, suppress(OSError):
         lock = opened.enter_context((folder / _LOCK).open("wb"))
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        opened.pop_all()
-        return lock
+        if os.fstat(lock.fileno()).st_nlink:
+            opened.pop_all()
+            return lock
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import subprocess
@@ -257,3 +258,19 @@ def test_folder_when_another_gateway_looks_before_it_is_locked_then_it_is_not_ta
 
     run(keeping_one())
     own.close()
+
+
+def test_folder_when_its_gateway_removes_it_as_another_one_looks_then_there_is_nothing_to_be_watched(
+    lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending, looking, flock = Keeping(lists), Keeping(lists), fcntl.flock
+
+    with monkeypatch.context() as late:
+
+        def after_the_end(lock: IO[bytes], operation: int) -> None:
+            ending.close()
+            flock(lock, operation)
+
+        late.setattr("commitlog.gateway.keeping.fcntl.flock", after_the_end)
+        looking.watch_left()
+    looking.close()
