@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from commitlog.domain.model import Position, Receipt
 from commitlog.errors import LogLossError
-from commitlog.log.batches import Batch, Decider, Incoming
+from commitlog.log.batches import Addressee, Batch, Decider, Incoming
 from commitlog.log.codec import Heartbeat, encode_heartbeat
 from commitlog.log.gathering import Gathering
 from commitlog.log.ports import Ports
@@ -110,9 +110,9 @@ class Active:
         waiting, begun_s = list(untold), self._ports.clock_s()
         for start in range(0, len(waiting), RECEIPTS_TOLD_AGAIN):
             some = waiting[start : start + RECEIPTS_TOLD_AGAIN]
-            receipts: defaultdict[int, list[Receipt]] = defaultdict(list)
+            receipts: defaultdict[Addressee, list[Receipt]] = defaultdict(list)
             for each in some:
-                receipts[each.receipt.source.partition].append(each.receipt)
+                receipts[each.receipt.source.partition, None].append(each.receipt)
             refused = {each.receipt.source: each.refused for each in some if each.refused is not None}
             messages: dict[Position, Incoming] = {}
             for message in read([*refused]) if refused else ():
@@ -251,12 +251,17 @@ class Active:
     # --- telling ------------------------------------------------------------------------------------------------------
 
     def _tell(self, seq: int, letters: Iterable[Records]) -> None:
-        messages = [(each.topic, each.partition, value) for each in letters for value in each.values]
+        messages = [(each, value) for each in letters for value in each.values]
         untold = self._telling.begin(seq, len(messages))
-        for topic, partition, value in messages:
-            self._say(topic, partition, value, lambda: self._telling.acknowledged(untold))
+        for letter, value in messages:
+            is_known = letter.reply_to is not None and self._ports.voice.reply(letter.reply_to, value)
+            self._say(
+                letter.topic, letter.partition, value, lambda: self._telling.acknowledged(untold), may_wait=is_known
+            )
 
-    def _say(self, topic: str, partition: int, value: bytes, on_said: Callable[[], None]) -> None:
+    def _say(
+        self, topic: str, partition: int, value: bytes, on_said: Callable[[], None], *, may_wait: bool = False
+    ) -> None:
         def done(error: str | None) -> None:
             if error is None:
                 on_said()
@@ -264,7 +269,7 @@ class Active:
                 self._log_failed(topic, partition, error)
                 self._unsaid.append(_Unsaid(topic, partition, value, done))
 
-        self._hand_over(topic, partition, value, done)
+        self._hand_over(topic, partition, value, done, may_wait=may_wait)
 
     def _log_failed(self, topic: str, partition: int, error: str) -> None:
         now_s = self._ports.clock_s()
@@ -272,7 +277,15 @@ class Active:
             self._logged_s = now_s
             _logger.warning("messages are sent again, such as one to %s partition %d: %s", topic, partition, error)
 
-    def _hand_over(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+    def _hand_over(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        on_done: Callable[[str | None], None],
+        *,
+        may_wait: bool = False,
+    ) -> None:
         """Sends a message, and remembers since when nothing was heard of it."""
         self._handed_over += 1
         number = self._handed_over
@@ -282,7 +295,7 @@ class Active:
             del self._unheard[number]
             on_done(error)
 
-        self._ports.voice.send(topic, partition, value, done)
+        self._ports.voice.send(topic, partition, value, done, may_wait=may_wait)
 
     def _say_again(self, now_s: float) -> None:
         if self._unsaid and now_s - self._said_again_s >= TELL_AGAIN_S:

@@ -186,12 +186,13 @@ class Answers:
         with self._guard:
             self._unlist(pending)
 
-    def take(self, receipts: Iterable[Receipt], hear_deliveries: Callable[[], None]) -> None:
+    def take(self, receipts: Iterable[Receipt], hear_deliveries: Callable[[], None], *, tells: bool = False) -> None:
         """Answers what these are the answers to.
 
         Args:
             receipts: as they came.
             hear_deliveries: has `place` called for what has been delivered; where only an offset can tell, it is called before.
+            tells: call back from here, by a thread that waits for nothing itself; else `wake` has another do it.
         """
         for receipt in receipts:
             # Malformed bytes say nothing of the proposal whose id they seem to carry.
@@ -199,7 +200,9 @@ class Answers:
             if not has_id:
                 hear_deliveries()
             if found := self._of(receipt, has_id):
-                self._settle(found, receipt)
+                self._settle(found, receipt, tells=tells)
+        if tells:
+            self.tell()
 
     def settle(self, pending: PendingProposal, answer: Receipt | CommitLogError) -> None:
         """This is the proposal's answer, or why it gets none."""
@@ -247,14 +250,16 @@ class Answers:
         with self._guard:
             return [pending for each in self._by_id.values() for pending in each]
 
-    def _settle(self, found: Iterable[PendingProposal], answer: Receipt | CommitLogError) -> None:
+    def _settle(
+        self, found: Iterable[PendingProposal], answer: Receipt | CommitLogError, *, tells: bool = False
+    ) -> None:
         for pending in found:
             with self._guard:
                 if pending._answer is None:
                     pending._answer = answer
-                self._give(pending)
+                self._give(pending, tells)
 
-    def _give(self, pending: PendingProposal) -> None:
+    def _give(self, pending: PendingProposal, tells: bool) -> None:
         """Tells those who wait; whoever reads again after a signal has ended this in the middle does what is left of it."""
         for gate in pending._gates:
             if gate in self._gates:
@@ -264,7 +269,7 @@ class Answers:
         if pending in self._to_call_back:
             del self._to_call_back[pending]
             self._to_tell.append(pending)
-            if len(self._to_tell) == 1:
+            if len(self._to_tell) == 1 and not tells:
                 self._wake()
         self._unlist(pending)
 
@@ -343,8 +348,11 @@ class Answers:
 
     def tell(self) -> None:
         """Calls back who is to be, in this thread."""
-        while self._to_tell:
-            pending = self._to_tell.popleft()
+        while True:
+            try:
+                pending = self._to_tell.popleft()
+            except IndexError:
+                return
             assert pending._tell is not None
             pending._tell(pending)
 

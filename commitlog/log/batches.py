@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from commitlog.domain.deciding.answers import receipt_for, refuse_internal
 from commitlog.domain.deciding.decide import decide
@@ -47,15 +47,22 @@ _IN_DEAD_LETTERS = frozenset({Reason.MALFORMED, Reason.INTERNAL})
 
 
 class Incoming:
-    """A message of the proposals topic."""
+    """A message of the proposals topic; ``reply_to`` is where its receipt goes besides Kafka (`replies`)."""
 
-    __slots__ = ("key", "offset", "partition", "value")
+    __slots__ = ("key", "offset", "partition", "reply_to", "value")
 
-    def __init__(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
+    def __init__(
+        self, partition: int, offset: int, key: bytes | None, value: bytes | None, reply_to: str | None = None
+    ) -> None:
         self.partition = partition
         self.offset = offset
         self.key = key
         self.value = value
+        self.reply_to = reply_to
+
+
+Addressee: TypeAlias = "tuple[int, str | None]"
+"""Whom receipts are for: those who hear a partition, and who is replied to."""
 
 
 @dataclass(slots=True)
@@ -64,7 +71,7 @@ class Batch:
     first proposal was made at ``made_at_ms``, by its writer's clock."""
 
     outcomes: list[bytes] = field(default_factory=list)
-    receipts: dict[int, list[Receipt]] = field(default_factory=lambda: defaultdict(list))
+    receipts: dict[Addressee, list[Receipt]] = field(default_factory=lambda: defaultdict(list))
     dead_letters: list[bytes] = field(default_factory=list)
     verdicts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     internal: int = 0
@@ -74,6 +81,14 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.outcomes)
+
+    @property
+    def next_offsets(self) -> dict[int, int]:
+        """The offset after the last proposal, by partition."""
+        ends: dict[int, int] = {}
+        for (partition, _), receipts in self.receipts.items():
+            ends[partition] = max(ends.get(partition, 0), receipts[-1].source.offset + 1)
+        return ends
 
 
 class Decider:
@@ -124,7 +139,7 @@ class Decider:
         for message in messages:
             outcome, encoded = self.decide_one(message, now_ms=now_ms, told=told)
             batch.outcomes.append(encoded)
-            batch.receipts[message.partition].append(receipt_for(self.state, outcome))
+            batch.receipts[message.partition, message.reply_to].append(receipt_for(self.state, outcome))
             batch.verdicts[outcome.verdict] += 1
             batch.head_snapshot_id = outcome.head_snapshot_id
             batch.size_bytes += len(encoded)
@@ -142,13 +157,18 @@ class Decider:
         self.prev_hash = hash_record(encoded)
         return outcome, encoded
 
-    def letters(self, receipts: Mapping[int, list[Receipt]], dead_letters: Sequence[bytes]) -> list[Records]:
-        """What is told of outcomes: their receipts by partition, and their dead letters."""
+    def letters(self, receipts: Mapping[Addressee, list[Receipt]], dead_letters: Sequence[bytes]) -> list[Records]:
+        """What is told of outcomes: their receipts by whom they are for, and their dead letters."""
         log_id = self.state.log_id
         bytes_max = min(RECEIPTS_BYTES_MAX, self._outcome_bytes_max())
         records = [
-            Records(self._topics.receipts, partition, packed_receipts(each, log_id, partition, bytes_max=bytes_max))
-            for partition, each in receipts.items()
+            Records(
+                self._topics.receipts,
+                partition,
+                packed_receipts(each, log_id, partition, bytes_max=bytes_max),
+                reply_to,
+            )
+            for (partition, reply_to), each in receipts.items()
         ]
         if dead_letters:
             records.append(Records(self._topics.dead_letters, 0, dead_letters))

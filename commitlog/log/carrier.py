@@ -41,6 +41,7 @@ from commitlog.log.carrier_line import (
 )
 from commitlog.log.codec import encode_receipts
 from commitlog.log.publisher import Publisher
+from commitlog.log.replies import ReplySocket
 from commitlog.log.senders import Crowding
 
 POLL_S = 0.2
@@ -85,7 +86,14 @@ class Carrier:
             raise ConfigurationError("carrier_socket is off: say where programs of this machine find the carrier")
         self._path = settings.carrier_socket
         self._machine = settings.machine
-        self._publisher = Publisher(settings, crowding=CROWD_OF_PROGRAMS, listens_s=LISTENS_S)
+        self._replies = _replies_to(self._path)
+        try:
+            self._publisher = Publisher(
+                settings, crowding=CROWD_OF_PROGRAMS, reply_to=self._replies.name, listens_s=LISTENS_S
+            )
+        except BaseException:
+            self._replies.close()
+            raise
         self._hello = hello(self._publisher.genesis.log_id)
         self._selector = selectors.DefaultSelector()
         self._programs: dict[_Program, None] = {}
@@ -100,9 +108,15 @@ class Carrier:
 
     def run(self, stop: threading.Event) -> None:
         """Carry; what is not answered when it is told to stop, programs propose again."""
-        with closing(self._publisher), closing(self._selector), closing(_listening(self._path)) as listener:
+        with (
+            closing(self._replies),
+            closing(self._publisher),
+            closing(self._selector),
+            closing(_listening(self._path)) as listener,
+        ):
             own = self._path.stat().st_ino
             self._selector.register(listener, selectors.EVENT_READ)
+            self._selector.register(self._replies, selectors.EVENT_READ)
             try:
                 while not stop.is_set():
                     self._carry_once(listener)
@@ -119,6 +133,9 @@ class Carrier:
         for key, _ in self._selector.select(POLL_S):
             if key.fileobj is listener:
                 self._take_in(listener)
+            elif key.fileobj is self._replies:
+                for reply in self._replies.received():
+                    self._publisher.take_reply(reply)
             else:
                 self._hear(key.data)
         now_s = self._machine.now_s()
@@ -188,7 +205,7 @@ class Carrier:
         pending.on_answer(partial(self._answer, program), ANSWER_TIMEOUT_S)
 
     def _answer(self, program: _Program, pending: PendingProposal) -> None:
-        """In the thread that reads receipts."""
+        """In the thread that has the receipt: this one, from a reply, or the publisher's, which reads Kafka's."""
         try:
             receipt = pending.wait(0)
         except CommitLogError as error:
@@ -248,6 +265,18 @@ class _Program:
             self.connection.shutdown(socket.SHUT_RDWR)
 
 
+def _replies_to(path: Path) -> ReplySocket:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return ReplySocket(path)
+    except OSError as error:
+        raise _cannot_be(path, error) from None
+
+
+def _cannot_be(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"the carrier's socket cannot be at {path} (carrier_socket): {error}")
+
+
 def _listening(path: Path) -> socket.socket:
     """A socket at a path, in the place of one that was there, for whoever runs this alone.
 
@@ -257,7 +286,6 @@ def _listening(path: Path) -> socket.socket:
     unnamed = path.with_name(f"{path.name}.{os.getpid()}")
     listener = new_socket()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         unnamed.unlink(missing_ok=True)
         with address_of(unnamed) as address:
             listener.bind(address)
@@ -267,5 +295,5 @@ def _listening(path: Path) -> socket.socket:
         unnamed.replace(path)
     except OSError as error:
         listener.close()
-        raise ConfigurationError(f"the carrier's socket cannot be at {path} (carrier_socket): {error}") from None
+        raise _cannot_be(path, error) from None
     return listener

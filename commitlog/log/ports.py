@@ -39,8 +39,22 @@ class ResultsLog(Protocol):
 class Voice(Protocol):
     """The topics that tell others what was accepted: receipts, dead letters, heartbeats."""
 
-    def send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
-        """Sends a message without waiting; while `poll` runs, ``on_done`` is told None, or what went wrong."""
+    def reply(self, reply_to: str, value: bytes) -> bool:
+        """Sends a message at once to whoever is named so on this machine; False where it did not go."""
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        on_done: Callable[[str | None], None],
+        *,
+        may_wait: bool = False,
+    ) -> None:
+        """Sends a message without waiting; while `poll` runs, ``on_done`` is told None, or what went wrong.
+
+        One that may wait goes a moment later, together with others.
+        """
 
     def poll(self, timeout_s: float) -> None:
         """Lets answers come; returns after the first ones, or when the time is over."""

@@ -18,6 +18,7 @@ from commitlog.log.connection import (
     make_admin,
     ready_producer,
 )
+from commitlog.log.replies import Replier
 from commitlog.log.reports import WITHOUT_OFFSET, Delivery, Report, offset_of
 from commitlog.log.results import read_range
 from commitlog.log.serving import DoubtError
@@ -27,6 +28,9 @@ APPEND_TIMEOUT_MS = 5_000
 """After it an append counts as failed, which is doubt: it may have been written, or be written yet."""
 
 TELL_TIMEOUT_MS = 30_000
+
+LATER_S = 0.015
+"""So long what may wait is gathered: the batches of some turns of writers who wait for their answers."""
 
 GATHER_MS = 5
 """So long an outcome may wait for the rest of its batch, which is handed over one by one; whoever then waits for the reports
@@ -127,24 +131,56 @@ class KafkaVoice:
     """
 
     def __init__(self, settings: Settings, *, batch_bytes_max: int) -> None:
+        self._now_s = settings.machine.now_s
         self._producer = _make(settings, batch_bytes_max, linger_ms=0, delivery_timeout_ms=TELL_TIMEOUT_MS)
+        self._replier = Replier(settings.carrier_socket)
+        self._later: list[Callable[[], None]] = []
+        self._later_at_s = 0.0
 
-    def send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
-        try:
-            self._producer.produce(topic, value=value, partition=partition, on_delivery=partial(_done, on_done))
-        except (BufferError, KafkaException) as error:
-            on_done(str(error))
+    def reply(self, reply_to: str, value: bytes) -> bool:
+        return self._replier.reply(reply_to, value)
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        on_done: Callable[[str | None], None],
+        *,
+        may_wait: bool = False,
+    ) -> None:
+        if not may_wait:
+            self._send(topic, partition, value, on_done)
+            return
+        if not self._later:
+            self._later_at_s = self._now_s() + LATER_S
+        self._later.append(partial(self._send, topic, partition, value, on_done))
 
     def flush(self, timeout_s: float) -> None:
         """Waits until everything was answered, at most so long."""
+        self._send_later()
         self._producer.flush(timeout_s)
 
     def poll(self, timeout_s: float) -> None:
+        if self._later and self._now_s() >= self._later_at_s:
+            self._send_later()
         self._producer.poll(timeout_s)
 
     def close(self) -> None:
         self._producer.purge()
         del self._producer
+        self._replier.close()
+
+    def _send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+        try:
+            self._producer.produce(topic, value=value, partition=partition, on_delivery=partial(_done, on_done))
+        except (BufferError, KafkaException) as error:
+            on_done(str(error))
+
+    def _send_later(self) -> None:
+        later, self._later = self._later, []
+        for send in later:
+            send()
 
 
 def _done(on_done: Callable[[str | None], None], error: KafkaError | None, message: Message) -> None:

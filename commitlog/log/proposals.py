@@ -14,6 +14,7 @@ from commitlog.log.batches import Incoming
 from commitlog.log.connection import assign, end_offsets, make_consumer
 from commitlog.log.deafness import DEAF, Hearing
 from commitlog.log.reading import Patience, take
+from commitlog.log.replies import reply_to_in
 from commitlog.log.serving import DoubtError
 from commitlog.log.topics import topics_of
 from commitlog.log.triage import Consumed, consumed, in_words
@@ -115,7 +116,7 @@ class ProposalSource:
         self._without_proposals.pop(partition, None)
         if self._on_message is not None:
             self._on_message(message)
-        return Incoming(partition, offset, message.key(), message.value())
+        return Incoming(partition, offset, message.key(), message.value(), reply_to_in(message.headers()))
 
     def _passed_over(self, message: Message) -> list[Incoming]:
         """One record, of no bytes, in the place of those of a batch: whoever may propose can send one that unpacks to more than

@@ -27,10 +27,12 @@ from commitlog.errors import (
     LogIntegrityError,
     LogRefusedError,
     LogUnavailableError,
+    MalformedRecordError,
     ProposalTooLargeError,
 )
+from commitlog.log import replies
 from commitlog.log.answers import Answers, PendingProposal
-from commitlog.log.codec import encode_proposal
+from commitlog.log.codec import UnknownSchemaError, decode_receipts, encode_proposal
 from commitlog.log.connection import REQUEST_TIMEOUT_S, check_may, end_offset
 from commitlog.log.genesis import require_genesis
 from commitlog.log.reading import TopicLossError, TopicReader
@@ -65,6 +67,8 @@ class Publisher:
         timeout_s: how long a broker may take to answer, but two seconds at least.
         delivery_timeout_s: how long a proposal may be on its way to the broker.
         crowding: when what is proposed waits for others, to go with them.
+        reply_to: where the sequencer of this machine may send receipts sooner than to Kafka (`replies`); whoever reads
+            there gives them to `take_reply`.
         listens_s: so long after the last proposal receipts are read on, as those of others cost too; the next one then waits
             for the broker to say where its own begin. It can be changed.
 
@@ -81,9 +85,11 @@ class Publisher:
         timeout_s: float = REQUEST_TIMEOUT_S,
         delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
         crowding: Crowding = CROWD_OF_THREADS,
+        reply_to: str | None = None,
         listens_s: float = math.inf,
     ) -> None:
         self._settings = settings
+        self._headers = () if reply_to is None else ((replies.HEADER, reply_to.encode("ascii")),)
         self.listens_s = listens_s
         self._published_at_s = 0.0
         self._delivery_timeout_s = delivery_timeout_s
@@ -188,6 +194,16 @@ class Publisher:
     def all_wait(self) -> None:
         """Note that those whose proposals are unanswered propose nothing more before an answer comes."""
         self._senders.waits(self._answers.awaited)
+
+    def take_reply(self, encoded: bytes) -> None:
+        """Take receipts that came sooner than Kafka brings them; who is to be called back is, in this thread."""
+        try:
+            receipts = decode_receipts(encoded)
+        except (MalformedRecordError, UnknownSchemaError) as unread:
+            _logger.warning("a reply is left out, Kafka brings what it says: %s", unread)
+            return
+        if receipts.log_id == self.genesis.log_id:
+            self._answers.take(receipts.receipts, self._hear_deliveries, tells=True)
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id may still come to the log from here."""
@@ -295,6 +311,7 @@ class Publisher:
             linger_ms=linger_ms,
             timeout_s=_patience_s(timeout_s),
             delivery_timeout_s=self._delivery_timeout_s,
+            headers=self._headers,
         )
 
     def _not_sent(self, error: KafkaError, size_bytes: int) -> CommitLogError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -41,6 +41,7 @@ class Sender:
         linger_ms: how long more is waited for that may be sent together; it is an attribute too.
         timeout_s: how long a broker may take to say who leads the topic's partitions.
         delivery_timeout_s: how long a record may be on its way.
+        headers: of each record.
 
     Raises:
         LogRefusedError: these credentials may not write it.
@@ -56,8 +57,10 @@ class Sender:
         linger_ms: int,
         timeout_s: float = REQUEST_TIMEOUT_S,
         delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
+        headers: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         self._settings = settings
+        self._headers = headers
         self._delivery_timeout_s = delivery_timeout_s
         self._topic = topic
         self._proposal_bytes_max = proposal_bytes_max
@@ -100,7 +103,7 @@ class Sender:
             self._replaced(self._producer)
         delivered = partial(self._delivered, self._number, on_delivery)
         producer = self._producer
-        deadline, headers = None, headers_of(traceparent)
+        deadline, headers = None, headers_of(traceparent, *self._headers)
         while True:
             try:
                 producer.produce(

@@ -444,11 +444,10 @@ class Sequencer:
             self.status.accepted_after.add((self._clock_ms() - batch.made_at_ms) / 1000)
         decided = {verdict: count + batch.verdicts[verdict] for verdict, count in self.status.decided.items()}
         head = max(self.status.head_snapshot_id, batch.head_snapshot_id)
-        decided_to = {partition: receipts[-1].source.offset + 1 for partition, receipts in batch.receipts.items()}
         self._tell(
             seq=sent.seq,
             head_snapshot_id=head,
-            next_offsets={**self.status.next_offsets, **decided_to},
+            next_offsets={**self.status.next_offsets, **batch.next_offsets},
             decided=decided,
             internal=self.status.internal + batch.internal,
             batches=self.status.batches + 1,

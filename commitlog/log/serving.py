@@ -51,11 +51,12 @@ class DoubtError(Exception):
 
 
 class Records(NamedTuple):
-    """Records for one partition of a topic."""
+    """Records for one partition of a topic, and perhaps whom else they are for (`replies`)."""
 
     topic: str
     partition: int
     values: Sequence[bytes]
+    reply_to: str | None = None
 
 
 class TakeoverAttempt:

@@ -29,9 +29,10 @@ from commitlog.domain.model.ids import partition_for
 from commitlog.errors import ConfigurationError, ProposalTooLargeError
 from commitlog.log.carrier import Carrier
 from commitlog.log.carrier_line import PROPOSAL, address_of, hello, message, new_socket
-from commitlog.log.codec import decode_proposal, encode_proposal
+from commitlog.log.codec import decode_proposal, decode_receipts, encode_proposal, encode_receipts
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
+from commitlog.log.replies import Replier
 from commitlog.log.sending import Sender
 from commitlog.log.topics import topics_of
 from commitlog.ops.service.supervisor import CARRIER, COMMITLOG
@@ -117,6 +118,54 @@ def test_programs_when_a_carrier_runs_then_it_takes_what_they_propose_and_each_g
     assert set(proposed(settings).values()) == {1}
     assert settings.carrier_socket is not None
     assert not settings.carrier_socket.exists()
+
+
+def test_programs_when_the_sequencer_is_on_their_machine_then_answered_before_kafka_is_told(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings.carrier_socket is not None
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
+        line(carrier, accesses, ids)
+        with monkeypatch.context() as never:
+            never.setattr("commitlog.log.producing.LATER_S", 1e9)
+            made = [proposal(ids, 2, append(f"{n}", f"of-{n}"), writer=f"w{n}") for n in range(2)]
+            pending = [sent(access, each) for access, each in zip(accesses, made, strict=True)]
+            # What is no reply, and one of another log: neither is an answer.
+            [replies] = settings.carrier_socket.parent.glob(f"{settings.carrier_socket.name}.*")
+            other = [m.Receipt(m.Position(0, 0), 1, each.proposal_id, m.Verdict.REJECTED, None, 0, m.Reason.INVALID, None,
+                m.Assigned(), 0) for each in made]  # fmt: skip
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger, address_of(replies) as address:
+                for said in (b"", b"no receipts", encode_receipts(other, log_id=bytes(16), partition=0)):
+                    stranger.sendto(said, address)
+            assert [each.wait(ANSWER_S).verdict for each in pending] == [m.Verdict.COMMITTED] * 2
+        # Whoever tells Kafka of these never does; a sequencer that ends does.
+    told = [
+        receipt.proposal_id
+        for partition in range(2)
+        for value in messages_of(settings, topics_of(settings.log).receipts, partition)
+        for receipt in decode_receipts(value).receipts
+    ]
+    assert [told.count(each.proposal_id) for each in made] == [1, 1]
+    assert list(settings.carrier_socket.parent.iterdir()) == []
+
+
+def test_programs_when_a_reply_is_lost_then_kafka_brings_the_answer(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[bytes] = []
+
+    def lose(self: Replier, reply_to: str, receipts: bytes) -> bool:
+        lost.append(receipts)
+        return True
+
+    monkeypatch.setattr(Replier, "reply", lose)
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
+        line(carrier, accesses, ids)
+        before = carrier.carried
+        made = proposal(ids, 2, append("a", "of-0"))
+        assert sent(accesses[0], made).wait(ANSWER_S).verdict is m.Verdict.COMMITTED
+        assert carrier.carried == before + 1
+    assert [each.proposal_id for each in decode_receipts(lost[-1]).receipts] == [made.proposal_id]
 
 
 @pytest.mark.parametrize(("busy_per_s", "lingers"), [(0, True), (1_000_000_000, False)])

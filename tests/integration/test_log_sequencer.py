@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -332,9 +333,11 @@ def test_answers_when_they_were_not_told_then_the_next_sequencer_tells_them(
     say = KafkaVoice.send
     cut = encode_proposal(proposal(ids, 0, create_table(), writer="w1"))[:-3]
 
-    def mute(self: KafkaVoice, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+    def mute(
+        self: KafkaVoice, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None], **how: Any
+    ) -> None:
         if topic == topics.control:
-            say(self, topic, partition, value, on_done)
+            say(self, topic, partition, value, on_done, **how)
 
     with Publisher(settings) as publisher:
         with monkeypatch.context() as muted, serving(settings) as sequencer:

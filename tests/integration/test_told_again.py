@@ -36,14 +36,14 @@ left, is_asked = [int(left)], []
 
 def ends_before(owner, name, told_by):
     real = getattr(owner, name)
-    def ending(*arguments):
+    def ending(*arguments, **how):
         seq = told_by(*arguments) if is_asked else None
         if seq is not None:
             left[0] -= 1
             if left[0] == 0:
                 logging.getLogger("commitlog").warning("ends before outcome %d is told", seq)
                 os.kill(os.getpid(), signal.SIGKILL)
-        return real(*arguments)
+        return real(*arguments, **how)
     setattr(owner, name, ending)
 
 def of_a_message(voice, topic, partition, value, on_done):

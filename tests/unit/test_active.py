@@ -24,7 +24,7 @@ from commitlog.log.active import (
     Active,
     Limits,
 )
-from commitlog.log.batches import Decider, Incoming
+from commitlog.log.batches import Batch, Decider, Incoming
 from commitlog.log.chain import Accepted, Chain, ChainState
 from commitlog.log.codec import (
     OutcomeHead,
@@ -54,6 +54,9 @@ class World:
         self.reports: deque[Callable[[], None]] = deque()
         self.answers: deque[Callable[[], None]] = deque()
         self.said: list[tuple[str, int, bytes]] = []
+        self.said_later: list[bytes] = []
+        self.here: set[str] = set()
+        self.replies: list[tuple[str, bytes]] = []
         self.waiting: deque[Incoming] = deque()
         self.coming: deque[Incoming] = deque()
         self.waited_for: list[tuple[int, float]] = []
@@ -61,18 +64,18 @@ class World:
         self.now_s = 0.0
         self.sent = 0
 
-    def propose(self, value: bytes | None = None, *, writer: str = "w1") -> None:
-        self.waiting.append(self._proposal(value, writer))
+    def propose(self, value: bytes | None = None, *, writer: str = "w1", reply_to: str | None = None) -> None:
+        self.waiting.append(self._proposal(value, writer, reply_to))
 
     def propose_soon(self, *, writer: str) -> None:
         """A proposal that only who waits for more gets now."""
         self.coming.append(self._proposal(None, writer))
 
-    def _proposal(self, value: bytes | None, writer: str) -> Incoming:
+    def _proposal(self, value: bytes | None, writer: str, reply_to: str | None = None) -> Incoming:
         self.sent += 1
         change = m.CreateSchema(f"s{self.sent}")
         made = encode_proposal(m.Proposal(UUID(make_id(self.sent)).bytes, writer, 0, (change,), created_at_ms=START_MS))
-        return Incoming(0, self.sent, writer.encode(), made if value is None else value)
+        return Incoming(0, self.sent, writer.encode(), made if value is None else value, reply_to)
 
     def told(self) -> list[int]:
         return [
@@ -96,7 +99,22 @@ class World:
     def read(self, start: int, end: int) -> Iterable[tuple[int, bytes]]:
         return [(offset, self.log.records[offset]) for offset in range(start, end)]
 
-    def send(self, topic: str, partition: int, value: bytes, on_done: Callable[[str | None], None]) -> None:
+    def reply(self, reply_to: str, value: bytes) -> bool:
+        if reply_to in self.here:
+            self.replies.append((reply_to, value))
+        return reply_to in self.here
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        on_done: Callable[[str | None], None],
+        *,
+        may_wait: bool = False,
+    ) -> None:
+        if may_wait:
+            self.said_later.append(value)
         if self.fails and topic != TOPICS.control:
             self.fails -= 1
             self.answers.append(lambda: on_done("planted"))
@@ -177,6 +195,43 @@ def test_proposals_when_decided_then_told_only_after_their_reports() -> None:
     running.step()
     running.step()
     assert (running.world.told(), running.telling.told, running.active.is_quiet) == ([1, 2, 3], 3, True)
+
+
+def test_receipts_when_whom_they_are_for_is_here_then_replied_and_kafka_brings_those_alone_later() -> None:
+    running = Sequencing()
+    running.world.here = {"here"}
+    for reply_to in ("here", None, "away", "here"):
+        running.world.propose(reply_to=reply_to)
+    running.step(reports=False)
+    running.step(reports=False)
+    assert running.world.replies == []
+    running.step()
+    running.step()
+    [(reply_to, value)] = running.world.replies
+    assert reply_to == "here"
+    assert [receipt.seq for receipt in decode_receipts(value).receipts] == [1, 4]
+    assert running.world.said_later == [value]
+    assert (running.world.told(), running.active.is_quiet) == ([1, 4, 2, 3], True)
+
+
+def test_receipt_when_it_was_replied_and_kafka_takes_it_not_then_sent_again_at_once_and_no_second_reply() -> None:
+    running = Sequencing()
+    running.world.here = {"here"}
+    running.world.fails = 1
+    running.world.propose(reply_to="here")
+    for _ in range(4):
+        running.world.now_s += TELL_AGAIN_S
+        running.step()
+    assert (len(running.world.replies), len(running.world.said_later), running.world.told()) == (1, 1, [1])
+
+
+def test_batch_when_some_of_a_partition_are_replied_to_then_next_after_the_last_of_all() -> None:
+    running, batch = Sequencing(), Batch()
+    for reply_to in ("here", None, "here", None):
+        running.world.propose(reply_to=reply_to)
+    running.decider.decide_all(running.world.take(4), batch, now_ms=START_MS, told=0)
+    assert batch.next_offsets == {0: 5}
+    assert Batch().next_offsets == {}
 
 
 def test_proposals_when_a_batch_is_on_its_way_then_gathered_until_it_is_accepted() -> None:

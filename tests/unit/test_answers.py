@@ -420,6 +420,19 @@ def test_on_answer_when_another_thread_hears_it_then_who_calls_back_is_woken_at_
     assert waiting.ended().seq == 2
 
 
+def test_take_when_who_takes_tells_then_called_back_from_there_and_nobody_is_woken(reading: Reading) -> None:
+    told: list[tuple[PendingProposal, threading.Thread]] = []
+    pending = [reading.sent(1), reading.sent(2)]
+    for each in pending:
+        each.on_answer(lambda each: told.append((each, threading.current_thread())))
+    reading.woken.clear()
+    reading.answers.take([receipt(1), receipt(2)], reading.hear_deliveries, tells=True)
+    assert told == [(each, threading.current_thread()) for each in pending]
+    assert not reading.woken.is_set()
+    reading.answers.tell()
+    assert len(told) == 2
+
+
 def test_wait_for_room_when_too_many_are_unanswered_then_reads_until_they_are_fewer(reading: Reading) -> None:
     pending = [reading.sent(number) for number in range(4)]
     assert not reading.answers.wait_for_room(3, 0)
