@@ -20,9 +20,7 @@ from commitlog.domain.model.ids import partition_for
 from commitlog.errors import CommitLogError, LogUnavailableError, MalformedRecordError
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.carrier_line import (
-    ALONE,
     ID_BYTES,
-    NOT_ALONE,
     PING,
     PONG,
     RECEIPT,
@@ -82,8 +80,7 @@ class Carried:
     ) -> PendingProposal | None:
         """Give a proposal to the carrier, for a caller who only waits for the answer; None: it is to go from here.
 
-        By the carrier an answer takes a little longer, and costs less beside others'. So a program that is alone sends by
-        itself, and so does one of which many threads wait, whose proposals go together anyhow.
+        A program of which many threads wait sends by itself: their proposals go together anyhow.
         """
         now_s = self._machine.now_s()
         if self._answers.awaited > AT_ONCE_MAX:
@@ -91,9 +88,7 @@ class Carried:
         if now_s < self._by_itself_until_s:
             return None
         line = self._line or self._connect(now_s)
-        if line is not None and line.is_alone:
-            self._answers.read_for_others(0)
-        if line is None or line.is_alone or line is not self._line:
+        if line is None:
             return None
         partition = partition_for(writer_id, self._genesis.partitions)
         pending = PendingProposal(self._answers, proposal_id, partition, self._settings.receipts_timeout_ms / 1000)
@@ -205,9 +200,6 @@ class _Line:
 
     Raises:
         OSError, CarrierLostError: there is no carrier, or not one of this log.
-
-    Attributes:
-        is_alone: no other program is connected, as far as was read.
     """
 
     def __init__(self, address: str, log_id: bytes, now_s: Callable[[], float]) -> None:
@@ -217,7 +209,6 @@ class _Line:
         self._sent: dict[PendingProposal, Letter] = {}
         self._heard_at_s = self._asked_at_s = now_s()
         self._is_asked = False
-        self.is_alone = True
         self._socket = new_socket()
         try:
             self._wait_at_most(socket.SO_SNDTIMEO, 2 * SILENT_S_MAX)
@@ -227,7 +218,6 @@ class _Line:
             kinds = [kind for kind, _ in self._received(0)]
             if kinds[:1] != [WELCOME]:
                 raise CarrierLostError
-            self.is_alone = NOT_ALONE not in kinds
             self._wait_at_most(socket.SO_RCVTIMEO, POLL_S)
         except BaseException:
             self._socket.close()
@@ -262,8 +252,6 @@ class _Line:
             came = True
             if kind == RECEIPT:
                 self._take(body, settle)
-            elif kind in (ALONE, NOT_ALONE):
-                self.is_alone = kind == ALONE
             elif kind != PONG:
                 raise CarrierLostError
         if not came and self._sent:

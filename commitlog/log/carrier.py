@@ -23,9 +23,7 @@ from commitlog.config import Settings
 from commitlog.errors import CommitLogError, ConfigurationError
 from commitlog.log.answers import PendingProposal
 from commitlog.log.carrier_line import (
-    ALONE,
     HELLO,
-    NOT_ALONE,
     PING,
     PONG,
     PROPOSAL,
@@ -48,8 +46,6 @@ POLL_S = 0.2
 PAUSE_S = 0.05
 RECEIVED_BYTES = 256 * 1024
 WAITING_MAX = 512
-IDLE_S = 60.0
-"""A program that has proposed nothing for so long is no company for the others; it connects anew when it does again."""
 LISTENS_S = 1.0
 """So long receipts are read while no program proposes by the carrier."""
 PATIENCE_S = 2.0
@@ -97,14 +93,14 @@ class Carrier:
         self._hello = hello(self._publisher.genesis.log_id)
         self._selector = selectors.DefaultSelector()
         self._programs: dict[_Program, None] = {}
-        self._looked_for_idle_at_s = self._span_began_s = self._machine.now_s()
+        self._span_began_s = self._machine.now_s()
         self._carried_before = 0
         self._per_s = 0.0
         self.carried = 0
 
     @property
     def programs(self) -> int:
-        return len(self._welcomed())
+        return sum(program.is_welcomed for program in list(self._programs))
 
     def run(self, stop: threading.Event) -> None:
         """Carry; what is not answered when it is told to stop, programs propose again."""
@@ -138,14 +134,11 @@ class Carrier:
                     self._publisher.take_reply(reply)
             else:
                 self._hear(key.data)
-        now_s = self._machine.now_s()
-        if self._is_busy(now_s):
+        if self._is_busy():
             self._publisher.all_wait()
-        if now_s - self._looked_for_idle_at_s > POLL_S:
-            self._looked_for_idle_at_s = now_s
-            self._let_idle_go(now_s)
 
-    def _is_busy(self, now_s: float) -> bool:
+    def _is_busy(self) -> bool:
+        now_s = self._machine.now_s()
         if now_s - self._span_began_s >= SPAN_S:
             self._per_s = (self.carried - self._carried_before) / (now_s - self._span_began_s)
             self._span_began_s, self._carried_before = now_s, self.carried
@@ -160,7 +153,7 @@ class Carrier:
             self._machine.sleep(PAUSE_S)
             return
         connection.setblocking(False)
-        program = _Program(connection, self._machine.now_s())
+        program = _Program(connection)
         self._programs[program] = None
         self._selector.register(connection, selectors.EVENT_READ, program)
 
@@ -170,7 +163,6 @@ class Carrier:
             if not data:
                 self._let_go(program)
                 return
-            program.heard_at_s = self._machine.now_s()
             for kind, body in program.messages.cut(data):
                 self._do(program, kind, body)
         except BlockingIOError:
@@ -189,7 +181,6 @@ class Carrier:
         elif kind == HELLO and message(HELLO, body) == self._hello:
             program.tell(message(WELCOME))
             program.is_welcomed = True
-            self._tell_company()
         else:
             raise UnknownMessageError("it is of another version, or means another log")
 
@@ -215,41 +206,20 @@ class Carrier:
         encoded = encode_receipts([receipt], log_id=self._publisher.genesis.log_id, partition=pending.partition)
         program.tell(message(RECEIPT, pending.proposal_id + encoded))
 
-    def _let_idle_go(self, now_s: float) -> None:
-        # One that is alone sends by itself, and so is not heard here.
-        for program in self._welcomed():
-            if program.told_last == NOT_ALONE and now_s - program.heard_at_s > IDLE_S:
-                self._let_go(program)
-
     def _let_go(self, program: _Program) -> None:
         if program in self._programs:
             del self._programs[program]
             self._selector.unregister(program.connection)
             program.connection.close()
-            self._tell_company()
-
-    def _welcomed(self) -> list[_Program]:
-        return [program for program in list(self._programs) if program.is_welcomed]
-
-    def _tell_company(self) -> None:
-        """Each that is connected knows whether it is the only one."""
-        welcomed = self._welcomed()
-        kind = ALONE if len(welcomed) == 1 else NOT_ALONE
-        for program in welcomed:
-            if program.told_last != kind:
-                program.told_last = kind
-                program.tell(message(kind))
 
 
 class _Program:
     """One that is connected. It is told things by two threads."""
 
-    def __init__(self, connection: socket.socket, now_s: float) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.messages = Messages()
         self.is_welcomed = False
-        self.told_last = ALONE
-        self.heard_at_s = now_s
 
     def tell(self, told: bytes) -> None:
         """Send a message whole; to one that does not read what it is told, none is sent any more."""

@@ -1,9 +1,8 @@
 """The line between a program and the carrier of its machine: a socket with a name in the file system, and what goes over it.
 
 Each message begins with its length and its kind. A program says first which log it means and is welcomed; then it sends
-proposals, and gets a receipt for each. It is told whether another program is connected, for else it has nobody to propose
-together with. Whoever has no answer to give hangs up, and nothing that was sent is lost by that: the program proposes it again
-by itself, and the log decides an id once.
+proposals, and gets a receipt for each. Whoever has no answer to give hangs up, and nothing that was sent is lost by that: the
+program proposes it again by itself, and the log decides an id once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import NamedTuple
 from commitlog.domain.model import ProposalId
 
 VERSION = b"commitlog carrier 1"
-HELLO, WELCOME, PROPOSAL, RECEIPT, PING, PONG, ALONE, NOT_ALONE = range(1, 9)
+HELLO, WELCOME, PROPOSAL, RECEIPT, PING, PONG = range(1, 7)
 ID_BYTES = 16
 _HEAD = Struct("<IB")
 _PROPOSAL = Struct("<16sII")
@@ -90,7 +89,7 @@ class Messages:
         rest += data
         while len(rest) - begin >= _HEAD.size:
             size, kind = _HEAD.unpack_from(rest, begin)
-            if size > _BODY_BYTES_MAX or not HELLO <= kind <= NOT_ALONE:
+            if size > _BODY_BYTES_MAX or not HELLO <= kind <= PONG:
                 raise UnknownMessageError(f"a message of kind {kind} with {size:,} bytes")
             end = begin + _HEAD.size + size
             if end > len(rest):

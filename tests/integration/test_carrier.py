@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from itertools import count
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -124,29 +123,46 @@ def test_programs_when_the_sequencer_is_on_their_machine_then_answered_before_ka
     settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert settings.carrier_socket is not None
-    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
-        line(carrier, accesses, ids)
-        with monkeypatch.context() as never:
+
+    def told() -> list[int]:
+        """How often Kafka was told of each."""
+        found = Counter(
+            receipt.proposal_id
+            for partition in range(2)
+            for value in messages_of(settings, topics_of(settings.log).receipts, partition)
+            for receipt in decode_receipts(value).receipts
+        )
+        return [found[each.proposal_id] for each in made]
+
+    with carrying(settings) as carrier, programs(settings, 2) as accesses:
+        with serving(settings):
+            line(carrier, accesses, ids)
+        before = carrier.carried
+        made = [proposal(ids, 2, append(f"{n}", f"of-{n}"), writer=f"w{n}") for n in range(2)]
+        pending = [sent(access, each) for access, each in zip(accesses, made, strict=True)]
+        wait_until(lambda: carrier.carried == before + 2, "the carrier to have them")
+        say_what_is_no_reply(settings.carrier_socket, made)
+        with monkeypatch.context() as never, serving(settings):
             never.setattr("commitlog.log.producing.LATER_S", 1e9)
-            made = [proposal(ids, 2, append(f"{n}", f"of-{n}"), writer=f"w{n}") for n in range(2)]
-            pending = [sent(access, each) for access, each in zip(accesses, made, strict=True)]
-            # What is no reply, and one of another log: neither is an answer.
-            [replies] = settings.carrier_socket.parent.glob(f"{settings.carrier_socket.name}.*")
-            other = [m.Receipt(m.Position(0, 0), 1, each.proposal_id, m.Verdict.REJECTED, None, 0, m.Reason.INVALID, None,
-                m.Assigned(), 0) for each in made]  # fmt: skip
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger, address_of(replies) as address:
-                for said in (b"", b"no receipts", encode_receipts(other, log_id=bytes(16), partition=0)):
-                    stranger.sendto(said, address)
             assert [each.wait(ANSWER_S).verdict for each in pending] == [m.Verdict.COMMITTED] * 2
-        # Whoever tells Kafka of these never does; a sequencer that ends does.
-    told = [
-        receipt.proposal_id
-        for partition in range(2)
-        for value in messages_of(settings, topics_of(settings.log).receipts, partition)
-        for receipt in decode_receipts(value).receipts
-    ]
-    assert [told.count(each.proposal_id) for each in made] == [1, 1]
+            assert told() == [0, 0]
+        # A sequencer that ends leaves nothing untold.
+        assert told() == [1, 1]
     assert list(settings.carrier_socket.parent.iterdir()) == []
+
+
+def say_what_is_no_reply(carrier_socket: Path, made: list[m.Proposal]) -> None:
+    """Nothing, no receipts, and those of another log."""
+    [replies] = carrier_socket.parent.glob(f"{carrier_socket.name}.*")
+    refused = [
+        m.Receipt(
+            m.Position(0, 0), 1, each.proposal_id, m.Verdict.REJECTED, None, 0, m.Reason.INVALID, None, m.Assigned(), 0
+        )
+        for each in made
+    ]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger, address_of(replies) as address:
+        for said in (b"", b"no receipts", encode_receipts(refused, log_id=bytes(16), partition=0)):
+            stranger.sendto(said, address)
 
 
 def test_programs_when_a_reply_is_lost_then_kafka_brings_the_answer(
@@ -199,32 +215,6 @@ def test_carrier_when_few_propose_in_a_second_then_nobody_waits_for_others(
             wait_until(turn, "something to linger")
         else:
             assert not any(turn() for _ in range(50))
-
-
-def test_carrier_when_programs_have_gone_then_the_last_one_sends_by_itself(settings: Settings, ids: Ids) -> None:
-    with serving(settings), carrying(settings) as carrier:
-        with programs(settings, 2) as accesses:
-            line(carrier, accesses, ids)
-            accesses.pop().close()
-            wait_until(lambda: carrier.programs == 1, "one program to have gone")
-            before = carrier.carried
-            sent(accesses[0], proposal(ids, 2, append("a", "of-0"))).wait(ANSWER_S)
-            assert carrier.carried == before
-        wait_until(lambda: carrier.programs == 0, "all to have gone")
-
-
-def test_carrier_when_a_program_proposes_nothing_for_long_then_it_is_no_company_until_it_does_again(
-    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("commitlog.log.carried.RETRY_S", 0.0)
-    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
-        line(carrier, accesses, ids)
-        monkeypatch.setattr("commitlog.log.carrier.IDLE_S", 0.5)
-        wait_until(lambda: carrier.programs == 1, "the other one to be let go")
-        for number, access in (*enumerate(accesses), *enumerate(accesses)):
-            made = proposal(ids, 2, append(f"a-{number}", f"of-{number}"))
-            assert sent(access, made).wait(ANSWER_S).verdict is m.Verdict.COMMITTED
-        wait_until(lambda: carrier.programs == 2, "it to come back")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
@@ -389,24 +379,21 @@ def test_publisher_when_nothing_is_unanswered_for_long_then_it_hears_no_answers_
             wait_until(lambda: not publisher._starts, "it to stop listening")
 
 
-def test_program_when_the_carrier_takes_what_it_proposes_then_it_hears_no_answers_of_others_until_it_is_alone_again(
+def test_program_when_the_carrier_takes_what_it_proposes_then_it_hears_no_answers_of_others_until_that_is_gone(
     settings: Settings, ids: Ids
 ) -> None:
-    numbers = count()
-
-    def commits(access: KafkaAccess) -> None:
-        sent(access, proposal(ids, 2, append(f"{next(numbers)}", "of-0"))).wait(ANSWER_S)
-
-    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
-        line(carrier, accesses, ids)
-        publisher = accesses[0]._connections.publisher()
-        assert publisher._starts
-        commits(accesses[0])
-        wait_until(lambda: not publisher._starts, "it to stop listening")
-        accesses.pop().close()
-        wait_until(lambda: carrier.programs == 1, "one program to have gone")
-        # That it is alone now it reads with the answer.
-        commits(accesses[0])
-        commits(accesses[0])
+    with serving(settings), programs(settings, 1) as [access]:
+        with carrying(settings) as carrier:
+            line(carrier, [access], ids)
+            made = proposal(ids, 1, append("a", "of-0"))
+            access.send(made, encode_proposal(made)).wait(ANSWER_S)
+            publisher = access._connections.publisher()
+            assert publisher._starts
+            before = carrier.carried
+            sent(access, proposal(ids, 1, append("b", "of-0"))).wait(ANSWER_S)
+            assert carrier.carried == before + 1
+            wait_until(lambda: not publisher._starts, "it to stop listening")
+        sent(access, proposal(ids, 1, append("c", "of-0"))).wait(ANSWER_S)
+        sent(access, proposal(ids, 1, append("d", "of-0"))).wait(ANSWER_S)
         assert publisher._starts
         assert publisher.listens_s == math.inf

@@ -18,9 +18,7 @@ from commitlog.log import carried
 from commitlog.log.answers import Answers, PendingProposal
 from commitlog.log.carried import Carried
 from commitlog.log.carrier_line import (
-    ALONE,
     HELLO,
-    NOT_ALONE,
     PING,
     PONG,
     PROPOSAL,
@@ -61,12 +59,12 @@ class PlayedCarrier:
         self._messages = Messages()
         self._came: list[tuple[int, bytes]] = []
 
-    def take_in(self, *told: int, answers: bytes | None = None) -> None:
+    def take_in(self, answers: bytes) -> None:
         self._connection, _ = self._listener.accept()
         self._connection.settimeout(DEADLINE_S)
         self._messages, self._came = Messages(), []
         assert self.heard() == (HELLO, hello(LOG_ID)[5:])
-        self.say(answers if answers is not None else b"".join(map(message, (WELCOME, *told))))
+        self.say(answers)
 
     def heard(self) -> tuple[int, bytes]:
         while not self._came:
@@ -155,16 +153,16 @@ class World:
     def publish(self, number: int = 1) -> PendingProposal | None:
         return self.carried.publish_bytes(b"bytes", id_of(number), "w")
 
-    def line(self, *told: int, answers: bytes | None = None) -> PendingProposal | None:
+    def line(self, answers: bytes = message(WELCOME)) -> PendingProposal | None:
         """The first proposal makes the line."""
-        taking = threading.Thread(target=self.carrier.take_in, args=told, kwargs={"answers": answers})
+        taking = threading.Thread(target=self.carrier.take_in, args=(answers,))
         taking.start()
         pending = self.publish()
         taking.join()
         return pending
 
-    def connected(self, *told: int) -> PendingProposal:
-        pending = self.line(*told)
+    def connected(self) -> PendingProposal:
+        pending = self.line()
         assert pending is not None
         assert self.carrier.letter() == Letter(id_of(1), "w", b"bytes")
         return pending
@@ -208,8 +206,8 @@ def test_proposal_when_there_is_no_carrier_then_it_is_the_programs_own(tmp_path:
     assert world.publish() is None
 
 
-def test_proposal_when_others_are_linked_then_the_carrier_takes_it_and_brings_the_answer(world: World) -> None:
-    pending = world.connected(NOT_ALONE)
+def test_proposal_when_there_is_a_carrier_then_that_takes_it_and_brings_the_answer(world: World) -> None:
+    pending = world.connected()
     result = world.waiting(pending)
     world.carrier.answer(id_of(1), seq=7)
     assert result().seq == 7
@@ -222,21 +220,7 @@ def test_proposal_when_others_are_linked_then_the_carrier_takes_it_and_brings_th
     assert world.publisher.sent == []
 
 
-def test_proposal_when_the_program_is_alone_then_its_own_until_another_is_connected(world: World) -> None:
-    assert world.line() is None
-    assert world.publish(2) is None
-    world.carrier.say(message(NOT_ALONE))
-    pending = world.publish(3)
-    assert pending is not None
-    result = world.waiting(pending)
-    assert world.carrier.letter().proposal_id == id_of(3)
-    world.carrier.say(message(ALONE))
-    world.carrier.answer(id_of(3))
-    assert result().proposal_id == id_of(3)
-    assert world.publish(4) is None
-
-
-@pytest.mark.parametrize("answers", [b"", b"HTTP/1.1 400 Bad Request\r\n", message(PONG) + message(NOT_ALONE)])
+@pytest.mark.parametrize("answers", [b"", b"HTTP/1.1 400 Bad Request\r\n", message(PONG) + message(WELCOME)])
 def test_link_when_who_listens_is_no_carrier_of_this_log_then_the_proposal_is_the_programs_own(
     world: World, answers: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,7 +253,7 @@ def test_link_when_another_thread_has_just_looked_in_vain_then_not_looked_for_ag
 
 
 def test_carrier_when_it_hangs_up_then_all_it_had_is_sent_from_here_in_order(world: World) -> None:
-    first = world.connected(NOT_ALONE)
+    first = world.connected()
     second = world.publish(2)
     assert second is not None
     results = [world.waiting(first), world.waiting(second)]
@@ -283,18 +267,18 @@ def test_carrier_when_it_hangs_up_then_all_it_had_is_sent_from_here_in_order(wor
 
 
 def test_carrier_when_it_has_hung_up_then_another_is_found_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pending = world.connected(NOT_ALONE)
+    pending = world.connected()
     world.carrier.hang_up()
     result = world.waiting(pending)
     world.publisher.answer(world.publisher.wait_for(1)[0], receipt_of(id_of(1)))
     result()
     assert world.publish(2) is None
     monkeypatch.setattr(world.carried, "_looks_again_at_s", 0.0)
-    assert world.line(NOT_ALONE) is not None
+    assert world.line() is not None
 
 
 def test_carrier_when_it_had_answered_then_that_is_not_sent_again(world: World) -> None:
-    first = world.connected(NOT_ALONE)
+    first = world.connected()
     second = world.publish(2)
     assert second is not None
     world.carrier.answer(id_of(1), seq=3)
@@ -308,7 +292,7 @@ def test_carrier_when_it_had_answered_then_that_is_not_sent_again(world: World) 
 
 
 def test_carrier_when_it_answers_and_then_says_what_nobody_understands_then_the_answer_counts(world: World) -> None:
-    first = world.connected(NOT_ALONE)
+    first = world.connected()
     second = world.publish(2)
     assert second is not None
     encoded = encode_receipts([receipt_of(id_of(1), seq=3)], log_id=LOG_ID, partition=0)
@@ -322,7 +306,7 @@ def test_carrier_when_it_answers_and_then_says_what_nobody_understands_then_the_
 def test_carrier_when_it_is_lost_and_a_signal_ends_what_is_sent_from_here_then_the_rest_is_sent_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
-    first, second = world.connected(NOT_ALONE), world.publish(2)
+    first, second = world.connected(), world.publish(2)
     assert second is not None
     publish_bytes, count = world.publisher.publish_bytes, 0
 
@@ -345,7 +329,7 @@ def test_carrier_when_it_is_lost_and_a_signal_ends_what_is_sent_from_here_then_t
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400\r\n", message(RECEIPT, id_of(1) + b"no receipt"), message(HELLO)])
 def test_carrier_when_it_says_what_nobody_understands_then_it_is_given_up(world: World, garbage: bytes) -> None:
-    pending = world.connected(NOT_ALONE)
+    pending = world.connected()
     result = world.waiting(pending)
     world.carrier.say(garbage)
     world.publisher.answer(world.publisher.wait_for(1)[0], receipt_of(id_of(1), seq=9))
@@ -356,7 +340,7 @@ def test_carrier_when_it_is_silent_then_it_is_asked_and_given_up_if_it_stays_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(carried, "SILENT_S_MAX", 0.1)
-    pending = world.connected(NOT_ALONE)
+    pending = world.connected()
     result = world.waiting(pending)
     for _ in range(3):
         assert world.carrier.heard()[0] == PING
@@ -368,7 +352,7 @@ def test_carrier_when_it_is_silent_then_it_is_asked_and_given_up_if_it_stays_so(
 
 
 def test_carrier_when_it_is_lost_and_nothing_can_be_sent_from_here_then_the_outcome_is_unknown(world: World) -> None:
-    pending = world.connected(NOT_ALONE)
+    pending = world.connected()
     world.publisher.is_away = True
     result = world.waiting(pending)
     world.carrier.hang_up()
@@ -376,7 +360,7 @@ def test_carrier_when_it_is_lost_and_nothing_can_be_sent_from_here_then_the_outc
 
 
 def test_proposal_when_it_is_given_up_then_it_may_still_come_to_the_log_and_is_not_sent_again(world: World) -> None:
-    pending = world.connected(NOT_ALONE)
+    pending = world.connected()
     with pytest.raises(OutcomeUnknownError):
         pending.wait(0.01)
     pending.forget()
@@ -393,7 +377,7 @@ def test_proposal_when_it_is_given_up_then_it_may_still_come_to_the_log_and_is_n
 
 
 def test_proposal_when_its_answer_comes_late_then_it_is_not_on_its_way_any_more(world: World) -> None:
-    pending = world.connected(NOT_ALONE)
+    pending = world.connected()
     pending.forget()
     world.carrier.answer(id_of(1))
     deadline = time.monotonic() + DEADLINE_S
@@ -404,7 +388,7 @@ def test_proposal_when_its_answer_comes_late_then_it_is_not_on_its_way_any_more(
 def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_while(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.connected(NOT_ALONE)
+    world.connected()
     found = [world.publish(number) for number in range(2, AT_ONCE_MAX + 4)]
     assert [each is None for each in found] == [False] * AT_ONCE_MAX + [True] * 2
     for pending in found[:AT_ONCE_MAX]:
@@ -416,7 +400,7 @@ def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_whi
 
 
 def test_log_when_it_is_closed_then_what_is_unanswered_is_unknown_and_nothing_is_taken_any_more(world: World) -> None:
-    pending = world.connected(NOT_ALONE)
+    pending = world.connected()
     result = world.waiting(pending)
     world.carried.close()
     assert isinstance(result(), OutcomeUnknownError)
