@@ -98,8 +98,8 @@ class Settings:
         gateway_tls_cert: file with the gateway's certificate and those that signed it, as PEM; with None, clients connect
             without TLS.
         gateway_tls_key: file with the certificate's key, as PEM; None if the key is in the certificate's file.
-        carrier_socket: file of the socket by which programs of this machine propose through its carrier; "off" has neither
-            programs nor services use one.
+        carrier_socket: file of the socket by which programs of this machine propose through its carrier, beside which is the
+            one by which a sequencer of this machine answers it; "off" has neither programs nor services use one.
         metrics_host: address at which services serve `/metrics` and `/readyz`.
         metrics_port: port of the sequencer's metrics; projector, checkpointer, web page, `serve`, the gateway, the relay
             and the carrier have the next ones, and a service whose port is taken has another free one.
