@@ -201,8 +201,9 @@ class Answers:
                 hear_deliveries()
             if found := self._of(receipt, has_id):
                 self._settle(found, receipt, tells=tells)
-        if tells:
-            self.tell()
+                if tells:
+                    # At once: the first of them goes on while the others are still looked for.
+                    self.tell()
 
     def settle(self, pending: PendingProposal, answer: Receipt | CommitLogError) -> None:
         """This is the proposal's answer, or why it gets none."""

@@ -12,6 +12,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from commitlog.log.carrier_line import address_of
@@ -102,6 +103,7 @@ def reply_to_in(headers: Headers | None) -> str | None:
     return None if not headers else value_of(headers, HEADER)
 
 
+@lru_cache(maxsize=16)
 def _path_of(carrier_socket: Path, name: str) -> Path:
     return carrier_socket.with_name(f"{carrier_socket.name}.{name}")
 

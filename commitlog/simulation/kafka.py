@@ -62,6 +62,9 @@ class Message:
     def value(self) -> bytes | None:
         return self._value
 
+    def headers(self) -> None:
+        """Here records are sent without any."""
+
     def error(self) -> KafkaError | None:
         return self._error
 
