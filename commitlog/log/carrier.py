@@ -47,7 +47,7 @@ PAUSE_S = 0.05
 RECEIVED_BYTES = 256 * 1024
 WAITING_MAX = 512
 LISTENS_S = 1.0
-"""So long receipts are read while no program proposes by the carrier."""
+"""Receipts that come so long after the last proposal by the carrier are of others, and no more are read."""
 PATIENCE_S = 2.0
 """So long Kafka may keep all programs waiting for one of them, which then has to propose by itself."""
 ANSWER_TIMEOUT_S = 300.0

@@ -69,8 +69,8 @@ class Publisher:
         crowding: when what is proposed waits for others, to go with them.
         reply_to: where the sequencer of this machine may send receipts sooner than to Kafka (`replies`); whoever reads
             there gives them to `take_reply`.
-        listens_s: so long after the last proposal receipts are read on, as those of others cost too; the next one then waits
-            for the broker to say where its own begin. It can be changed.
+        listens_s: receipts that come so long after the last proposal are of others, and cost too, so no more are read; the
+            next proposal then waits for the broker to say where its own begin. It can be changed.
 
     Raises:
         ConfigurationError: there is no such log.
@@ -383,9 +383,12 @@ class Publisher:
             self._heard_to[loss.partition] = loss.end
         if not messages or self._settings.machine.now_s() - self._deliveries_heard_at > POLL_S:
             self._hear_deliveries()
+        if messages:
+            self._stop_listening_if_idle()
         return bool(messages)
 
     def _stop_listening_if_idle(self) -> None:
+        """What came is of others then: theirs would go on coming."""
         if self._answers.awaited or self._settings.machine.now_s() - self._published_at_s < self.listens_s:
             return
         with self._lock:
@@ -396,7 +399,6 @@ class Publisher:
         self._reader.start({})
 
     def _begin_reading(self) -> None:
-        self._stop_listening_if_idle()
         if len(self._heard_to) < len(self._starts):
             for partition, offset in list(self._starts.items()):
                 if partition not in self._heard_to:

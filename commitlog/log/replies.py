@@ -39,8 +39,8 @@ class ReplySocket:
     """
 
     def __init__(self, carrier_socket: Path) -> None:
-        for left in carrier_socket.parent.glob(f"{carrier_socket.name}.*"):
-            if _NAME.fullmatch(left.suffix[1:]):
+        for left in carrier_socket.parent.iterdir():
+            if left.stem == carrier_socket.name and _NAME.fullmatch(left.suffix[1:]):
                 left.unlink(missing_ok=True)
         self.name = os.urandom(_NAME_BYTES).hex()
         self._path = _path_of(carrier_socket, self.name)

@@ -369,13 +369,18 @@ def test_carrier_when_its_socket_cannot_be_there_then_says_so(settings: Settings
         Carrier(settings).run(threading.Event())
 
 
-def test_publisher_when_nothing_is_unanswered_for_long_then_it_hears_no_answers_until_it_sends_again(
+def test_publisher_when_answers_of_others_come_long_after_its_own_then_it_hears_no_more_until_it_sends_again(
     settings: Settings, ids: Ids
 ) -> None:
-    with serving(settings), Publisher(settings, listens_s=0.0) as publisher:
-        for number in range(5):
-            made = proposal(ids, number, create_table(f"t{number}"))
+    with serving(settings), Publisher(settings, listens_s=3_600.0) as publisher, Publisher(settings) as other:
+        for number in range(3):
+            made = proposal(ids, 2 * number, create_table(f"t{number}"))
             assert publisher.submit(made, timeout_s=ANSWER_S).proposal_id == made.proposal_id
+            publisher._published_at_s = -math.inf
+            looked_at_s = publisher._deliveries_heard_at
+            wait_until(lambda: publisher._deliveries_heard_at > looked_at_s, "it to look, in vain")  # noqa: B023
+            assert publisher._starts
+            other.submit(proposal(ids, 2 * number + 1, create_table(f"o{number}")), timeout_s=ANSWER_S)
             wait_until(lambda: not publisher._starts, "it to stop listening")
 
 
