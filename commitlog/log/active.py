@@ -259,9 +259,7 @@ class Active:
                 letter.topic, letter.partition, value, lambda: self._telling.acknowledged(untold), may_wait=is_known
             )
 
-    def _say(
-        self, topic: str, partition: int, value: bytes, on_said: Callable[[], None], *, may_wait: bool = False
-    ) -> None:
+    def _say(self, topic: str, partition: int, value: bytes, on_said: Callable[[], None], *, may_wait: bool) -> None:
         def done(error: str | None) -> None:
             if error is None:
                 on_said()
