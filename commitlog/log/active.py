@@ -67,7 +67,9 @@ class Active:
         topics: of the log.
         limits: of a batch.
         decides_as_made: give each proposal the time it was made at instead of the clock's.
-        on_accepted: told of every batch that is accepted, before anybody else is, with what was decided in it.
+        on_accepted: called when a batch is accepted, before anybody is told.
+        on_replied: told of every batch, with what was decided in it, once whoever can be replied to was, and before
+            Kafka is told.
     """
 
     def __init__(
@@ -80,7 +82,8 @@ class Active:
         *,
         limits: Limits,
         decides_as_made: bool = False,
-        on_accepted: Callable[[SentBatch, Batch], None] = lambda sent, batch: None,
+        on_accepted: Callable[[], None] = lambda: None,
+        on_replied: Callable[[SentBatch, Batch], None] = lambda sent, batch: None,
     ) -> None:
         self._decider = decider
         self._serving = serving
@@ -90,6 +93,7 @@ class Active:
         self._limits = limits
         self._decides_as_made = decides_as_made
         self._on_accepted = on_accepted
+        self._on_replied = on_replied
         self._batch = Batch()
         self._waiting: deque[Incoming] = deque()
         self._gathering = Gathering(limits.wait_s)
@@ -163,8 +167,8 @@ class Active:
         if serving.unread is not None:
             accepted += self._read_between(*serving.unread)
         for sent in accepted:
-            self._on_accepted(sent, self._sent.pop(sent))
-            self._tell(sent.seq, sent.letters)
+            self._on_accepted()
+            self._tell(sent.seq, sent.letters, partial(self._on_replied, sent, self._sent.pop(sent)))
         now_s = self._ports.clock_s()
         serving.check_reported(now_s)
         if self._unheard and now_s - next(iter(self._unheard.values())) > UNHEARD_S_MAX:
@@ -250,11 +254,15 @@ class Active:
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
-    def _tell(self, seq: int, letters: Iterable[Records]) -> None:
+    def _tell(self, seq: int, letters: Iterable[Records], on_replied: Callable[[], None] = lambda: None) -> None:
         messages = [(each, value) for each in letters for value in each.values]
+        replied = [
+            letter.reply_to is not None and self._ports.voice.reply(letter.reply_to, value)
+            for letter, value in messages
+        ]
+        on_replied()
         untold = self._telling.begin(seq, len(messages))
-        for letter, value in messages:
-            is_known = letter.reply_to is not None and self._ports.voice.reply(letter.reply_to, value)
+        for (letter, value), is_known in zip(messages, replied, strict=True):
             self._say(
                 letter.topic, letter.partition, value, lambda: self._telling.acknowledged(untold), may_wait=is_known
             )

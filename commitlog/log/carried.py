@@ -7,6 +7,7 @@ once, so it does not matter whether the carrier had sent them.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -210,15 +211,15 @@ class _Line:
         self._heard_at_s = self._asked_at_s = now_s()
         self._is_asked = False
         self._socket = new_socket()
+        self._incoming = select.poll()
         try:
             self._wait_at_most(socket.SO_SNDTIMEO, 2 * SILENT_S_MAX)
-            self._wait_at_most(socket.SO_RCVTIMEO, WELCOME_S)
             self._socket.connect(address)
+            self._incoming.register(self._socket, select.POLLIN)
             self._socket.sendall(hello(log_id))
-            kinds = [kind for kind, _ in self._received(0)]
+            kinds = [kind for kind, _ in self._received(WELCOME_S)]
             if kinds[:1] != [WELCOME]:
                 raise CarrierLostError
-            self._wait_at_most(socket.SO_RCVTIMEO, POLL_S)
         except BaseException:
             self._socket.close()
             raise
@@ -248,7 +249,7 @@ class _Line:
     def read(self, timeout_s: float, settle: Callable[[PendingProposal, Receipt], None]) -> bool:
         """Settle what it answers, waiting for a moment at most; whether anything came."""
         came = False
-        for kind, body in self._received(0 if timeout_s >= POLL_S else socket.MSG_DONTWAIT):
+        for kind, body in self._received(min(timeout_s, POLL_S)):
             came = True
             if kind == RECEIPT:
                 self._take(body, settle)
@@ -283,9 +284,12 @@ class _Line:
         with self._sending:
             self._socket.close()
 
-    def _received(self, flags: int) -> Iterator[tuple[int, bytes]]:
+    def _received(self, timeout_s: float) -> Iterator[tuple[int, bytes]]:
+        # Whoever sleeps in `recv` is woken for nothing as soon as the carrier has read what was sent before.
+        if not self._incoming.poll(timeout_s * 1000):
+            return
         try:
-            data = self._socket.recv(RECEIVED_BYTES, flags)
+            data = self._socket.recv(RECEIVED_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
         except OSError:

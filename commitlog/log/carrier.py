@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-import selectors
+import select
 import socket
 import threading
 from contextlib import closing, suppress
@@ -42,7 +42,7 @@ from commitlog.log.publisher import Publisher
 from commitlog.log.replies import ReplySocket
 from commitlog.log.senders import Crowding
 
-POLL_S = 0.2
+POLL_MS = 200
 PAUSE_S = 0.05
 RECEIVED_BYTES = 256 * 1024
 WAITING_MAX = 512
@@ -91,28 +91,28 @@ class Carrier:
             self._replies.close()
             raise
         self._hello = hello(self._publisher.genesis.log_id)
-        self._selector = selectors.DefaultSelector()
-        self._programs: dict[_Program, None] = {}
+        self._incoming = select.poll()
+        self._programs: dict[int, _Program] = {}
         self._span_began_s = self._machine.now_s()
         self._carried_before = 0
         self._per_s = 0.0
+        self._gives_way = False
         self.carried = 0
 
     @property
     def programs(self) -> int:
-        return sum(program.is_welcomed for program in list(self._programs))
+        return sum(program.is_welcomed for program in list(self._programs.values()))
 
     def run(self, stop: threading.Event) -> None:
         """Carry; what is not answered when it is told to stop, programs propose again."""
         with (
             closing(self._replies),
             closing(self._publisher),
-            closing(self._selector),
             closing(_listening(self._path)) as listener,
         ):
             own = self._path.stat().st_ino
-            self._selector.register(listener, selectors.EVENT_READ)
-            self._selector.register(self._replies, selectors.EVENT_READ)
+            self._incoming.register(listener, select.POLLIN)
+            self._incoming.register(self._replies, select.POLLIN)
             try:
                 while not stop.is_set():
                     self._carry_once(listener)
@@ -122,18 +122,19 @@ class Carrier:
                 with suppress(OSError):
                     if self._path.stat().st_ino == own:
                         self._path.unlink()
-                for program in list(self._programs):
+                for program in list(self._programs.values()):
                     self._let_go(program)
 
     def _carry_once(self, listener: socket.socket) -> None:
-        for key, _ in self._selector.select(POLL_S):
-            if key.fileobj is listener:
+        for descriptor, _ in self._incoming.poll(POLL_MS):
+            program = self._programs.get(descriptor)
+            if program is not None:
+                self._hear(program)
+            elif descriptor == listener.fileno():
                 self._take_in(listener)
-            elif key.fileobj is self._replies:
+            else:
                 for reply in self._replies.received():
                     self._publisher.take_reply(reply)
-            else:
-                self._hear(key.data)
         if self._is_busy():
             self._publisher.all_wait()
 
@@ -142,7 +143,16 @@ class Carrier:
         if now_s - self._span_began_s >= SPAN_S:
             self._per_s = (self.carried - self._carried_before) / (now_s - self._span_began_s)
             self._span_began_s, self._carried_before = now_s, self.carried
+            self._give_way(self._per_s >= BUSY_PER_S and len(self._programs) >= CROWD_OF_PROGRAMS.size_min)
         return self._per_s >= BUSY_PER_S
+
+    def _give_way(self, gives_way: bool) -> None:
+        """Whether what comes waits until a core is free, instead of taking one from a program that computes what is waited for
+        next. A lone program's proposal would wait for strangers."""
+        if gives_way != self._gives_way and hasattr(os, "sched_setscheduler"):
+            with suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_BATCH if gives_way else os.SCHED_OTHER, os.sched_param(0))
+            self._gives_way = gives_way
 
     def _take_in(self, listener: socket.socket) -> None:
         try:
@@ -153,9 +163,8 @@ class Carrier:
             self._machine.sleep(PAUSE_S)
             return
         connection.setblocking(False)
-        program = _Program(connection)
-        self._programs[program] = None
-        self._selector.register(connection, selectors.EVENT_READ, program)
+        self._programs[connection.fileno()] = _Program(connection)
+        self._incoming.register(connection, select.POLLIN)
 
     def _hear(self, program: _Program) -> None:
         try:
@@ -207,9 +216,9 @@ class Carrier:
         program.tell(message(RECEIPT, pending.proposal_id + encoded))
 
     def _let_go(self, program: _Program) -> None:
-        if program in self._programs:
-            del self._programs[program]
-            self._selector.unregister(program.connection)
+        descriptor = program.connection.fileno()
+        if self._programs.pop(descriptor, None) is not None:
+            self._incoming.unregister(descriptor)
             program.connection.close()
 
 

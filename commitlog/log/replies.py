@@ -12,7 +12,6 @@ import os
 import re
 import socket
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 from commitlog.log.carrier_line import address_of
@@ -81,15 +80,18 @@ class Replier:
     def __init__(self, carrier_socket: Path | None) -> None:
         self._carrier_socket = carrier_socket
         self._socket = _new_socket()
+        self._connected_to: str | None = None
 
     def reply(self, reply_to: str, receipts: bytes) -> bool:
         """Send receipts to whoever is named so; False where nobody on this machine is, or has no room for them now."""
-        if self._carrier_socket is None or not _NAME.fullmatch(reply_to):
-            return False
         try:
-            with address_of(_path_of(self._carrier_socket, reply_to)) as address:
-                self._socket.sendto(receipts, address)
+            if reply_to != self._connected_to and not self._connect(reply_to):
+                return False
+            self._socket.send(receipts)
+        except BlockingIOError:
+            return False
         except OSError:
+            self._connected_to = None
             return False
         return True
 
@@ -97,13 +99,20 @@ class Replier:
         """It replies no more."""
         self._socket.close()
 
+    def _connect(self, name: str) -> bool:
+        if self._carrier_socket is None or not _NAME.fullmatch(name):
+            return False
+        with address_of(_path_of(self._carrier_socket, name)) as address:
+            self._socket.connect(address)
+        self._connected_to = name
+        return True
+
 
 def reply_to_in(headers: Headers | None) -> str | None:
     """Where a proposal's headers say that its receipt may go; anybody may have written them."""
     return None if not headers else value_of(headers, HEADER)
 
 
-@lru_cache(maxsize=16)
 def _path_of(carrier_socket: Path, name: str) -> Path:
     return carrier_socket.with_name(f"{carrier_socket.name}.{name}")
 

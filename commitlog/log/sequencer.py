@@ -403,7 +403,8 @@ class Sequencer:
                 self._settings.batch_records_max, self._settings.batch_bytes_max, self._settings.batch_wait_ms / 1000
             ),
             decides_as_made=self._decides_as_made,
-            on_accepted=partial(self._accepted, decider),
+            on_accepted=partial(self._make_room_for_settings, decider),
+            on_replied=self._replied,
         )
         self._allowed_bytes = state.settings.proposal_bytes_max
         self._garbage.has_loaded()
@@ -434,12 +435,15 @@ class Sequencer:
         topics = self._topics
         return topic_message_bytes_max(self._settings, topics.results, topics.receipts, topics.dead_letters)
 
-    def _accepted(self, decider: Decider, sent: SentBatch, batch: Batch) -> None:
+    def _make_room_for_settings(self, decider: Decider) -> None:
+        """Whoever hears that the log takes more now can send it at once."""
+        wanted = decider.state.settings.proposal_bytes_max
+        if wanted > self._allowed_bytes:
+            self._allowed_bytes = wanted
+            decider.answer_bytes_max = self._make_room(wanted)
+
+    def _replied(self, sent: SentBatch, batch: Batch) -> None:
         self._doubt_pause_s = 0.0
-        state = decider.state
-        if state.settings.proposal_bytes_max > self._allowed_bytes:
-            self._allowed_bytes = state.settings.proposal_bytes_max
-            decider.answer_bytes_max = self._make_room(self._allowed_bytes)
         if batch.made_at_ms is not None:
             self.status.accepted_after.add((self._clock_ms() - batch.made_at_ms) / 1000)
         decided = {verdict: count + batch.verdicts[verdict] for verdict, count in self.status.decided.items()}

@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -85,11 +86,11 @@ def sent(access: KafkaAccess, made: m.Proposal, encoded: bytes | None = None) ->
     return access.send(made, encode_proposal(made) if encoded is None else encoded, is_awaited=True)
 
 
-def line(carrier: Carrier, accesses: list[KafkaAccess], ids: Ids) -> None:
-    """Each program looks for the carrier with its first proposal."""
-    for number, access in enumerate(accesses):
+def line(carrier: Carrier, accesses: list[KafkaAccess], ids: Ids, *, before: int = 0) -> None:
+    """Each program looks for the carrier with its first proposal, beside those that were there before."""
+    for number, access in enumerate(accesses, before):
         sent(access, proposal(ids, 0, create_table(f"of-{number}"))).wait(ANSWER_S)
-    wait_until(lambda: carrier.programs == len(accesses), "the programs to be connected")
+    wait_until(lambda: carrier.programs == before + len(accesses), "the programs to be connected")
 
 
 def proposed(settings: Settings) -> Counter[bytes]:
@@ -215,6 +216,31 @@ def test_carrier_when_few_propose_in_a_second_then_nobody_waits_for_others(
             wait_until(turn, "something to linger")
         else:
             assert not any(turn() for _ in range(50))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux's scheduler")
+def test_carrier_when_a_crowd_is_busy_then_leaves_the_cores_to_it(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", 0)
+    # Each time that something comes.
+    monkeypatch.setattr("commitlog.log.carrier.SPAN_S", 1e-6)
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as two:
+        line(carrier, two, ids)
+        assert not gives_way()
+        with programs(settings, 1) as third:
+            line(carrier, third, ids, before=2)
+            wait_until(gives_way, "the carrier to give way")
+        wait_until(lambda: not gives_way(), "it to do so no more")
+
+
+def gives_way() -> bool:
+    """Whether a thread of this process pushes nobody from a core."""
+    policies = set()
+    for each in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):
+            policies.add(os.sched_getscheduler(int(each)))
+    return os.SCHED_BATCH in policies
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])

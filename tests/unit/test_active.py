@@ -160,6 +160,7 @@ class Sequencing:
             undecidable={},
         )
         self.telling = Telling(told, untold_max=untold_max)
+        self.heard: list[tuple[str, int, int]] = []
         self.active = Active(
             self.decider,
             Serving(ChainState(b"L" * 16, 1, b"I" * 16, 0, world.log.hash), 2),
@@ -167,7 +168,12 @@ class Sequencing:
             Ports(world, world, Source(world), lambda: START_MS, lambda: world.now_s),
             TOPICS,
             limits=Limits(records_max, 1_000_000, WAIT_S),
+            on_accepted=lambda: self._hear("accepted"),
+            on_replied=lambda sent, batch: self._hear(f"{len(batch)} up to {sent.seq}"),
         )
+
+    def _hear(self, what: str) -> None:
+        self.heard.append((what, len(self.world.replies), len(self.world.told())))
 
     def step(self, *, reports: bool = True, answers: bool = True) -> None:
         self.active.step()
@@ -212,6 +218,17 @@ def test_receipts_when_whom_they_are_for_is_here_then_replied_and_kafka_brings_t
     assert [receipt.seq for receipt in decode_receipts(value).receipts] == [1, 4]
     assert running.world.said_later == [value]
     assert (running.world.told(), running.active.is_quiet) == ([1, 4, 2, 3], True)
+
+
+def test_batch_when_it_is_accepted_then_its_owner_hears_so_before_anybody_and_what_was_in_it_before_kafka() -> None:
+    running = Sequencing()
+    running.world.here = {"here"}
+    for reply_to in ("here", None):
+        running.world.propose(reply_to=reply_to)
+    for _ in range(3):
+        running.step()
+    assert running.heard == [("accepted", 0, 0), ("2 up to 2", 1, 0)]
+    assert (len(running.world.replies), running.world.told()) == (1, [1, 2])
 
 
 def test_receipt_when_it_was_replied_and_kafka_takes_it_not_then_sent_again_at_once_and_no_second_reply() -> None:

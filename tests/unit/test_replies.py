@@ -45,13 +45,29 @@ def test_reply_when_the_carrier_is_here_then_it_gets_each_whole_and_in_order(
     assert list(replies.received()) == [b"first", bytes(100_000)]
 
 
+def test_reply_when_a_carrier_is_followed_by_another_then_that_one_gets_what_names_it(
+    carrier_socket: Path, replies: ReplySocket, replier: Replier
+) -> None:
+    assert replier.reply(replies.name, b"1")
+    # As one that was killed: its name stays, and nobody listens.
+    replies._socket.close()
+    assert not replier.reply(replies.name, b"2")
+    second = ReplySocket(carrier_socket)
+    for reply in (b"3", b"4"):
+        assert replier.reply(second.name, reply)
+        assert not replier.reply(replies.name, reply)
+    assert list(second.received()) == [b"3", b"4"]
+    second.close()
+
+
 def test_reply_when_two_carriers_are_here_then_each_gets_its_own(carrier_socket: Path, replier: Replier) -> None:
     first = ReplySocket(carrier_socket)
     second = ReplySocket(carrier_socket.with_name("other"))
     assert first.name != second.name
     assert replier.reply(first.name, b"x")
     assert not replier.reply(second.name, b"y")
-    assert (list(first.received()), list(second.received())) == ([b"x"], [])
+    assert replier.reply(first.name, b"z")
+    assert (list(first.received()), list(second.received())) == ([b"x", b"z"], [])
     first.close()
     second.close()
 

@@ -236,21 +236,23 @@ def _checked(rows: pa.Table) -> pa.Table:
     Raises:
         DataFileError: they are not.
     """
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        if _holds_texts(column.type):
-            _check_texts(name, column)
+    for index, kind in enumerate(rows.schema.types):
+        if _holds_texts(kind):
+            _check_texts(rows.schema.names[index], rows.column(index))
     return rows
 
 
 def _holds_texts(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    from commitlog.client.tables.arrow_types import fields_of
-
+    if pa.types.is_primitive(kind):
+        return False
     if pa.types.is_dictionary(kind):
         return _holds_texts(kind.value_type)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return True
+    from commitlog.client.tables.arrow_types import fields_of
+
     return any(_holds_texts(field.type) for field in fields_of(kind))
 
 
