@@ -88,10 +88,7 @@ class Replier:
             if reply_to != self._connected_to and not self._connect(reply_to):
                 return False
             self._socket.send(receipts)
-        except BlockingIOError:
-            return False
         except OSError:
-            self._connected_to = None
             return False
         return True
 
