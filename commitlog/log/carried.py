@@ -25,6 +25,7 @@ from commitlog.log.carrier_line import (
     PING,
     PONG,
     RECEIPT,
+    RECEIVED_BYTES,
     WELCOME,
     Letter,
     Messages,
@@ -49,7 +50,6 @@ RETRY_TIMES = 100
 """One that is there and says nothing takes WELCOME_S of whoever looks: so many times as long nobody looks again."""
 BY_ITSELF_S = 10.0
 """So long a program sends by itself of which many threads have waited at once."""
-RECEIVED_BYTES = 64 * 1024
 
 
 class CarrierLostError(Exception):

@@ -28,6 +28,7 @@ from commitlog.log.carrier_line import (
     PONG,
     PROPOSAL,
     RECEIPT,
+    RECEIVED_BYTES,
     WELCOME,
     Letter,
     Messages,
@@ -44,7 +45,6 @@ from commitlog.log.senders import Crowding
 
 POLL_MS = 200
 PAUSE_S = 0.05
-RECEIVED_BYTES = 256 * 1024
 WAITING_MAX = 512
 LISTENS_S = 1.0
 """Receipts that come so long after the last proposal by the carrier are of others, and no more are read."""

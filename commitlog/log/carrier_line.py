@@ -20,6 +20,8 @@ from commitlog.domain.model import ProposalId
 VERSION = b"commitlog carrier 1"
 HELLO, WELCOME, PROPOSAL, RECEIPT, PING, PONG = range(1, 7)
 ID_BYTES = 16
+RECEIVED_BYTES = 32 * 1024
+"""What is read at once. Beyond 64 KiB, each buffer that is let go has the system's allocator tidy up all that is free."""
 _HEAD = Struct("<IB")
 _PROPOSAL = Struct("<16sII")
 _ADDRESS_BYTES_MAX = 100

@@ -44,6 +44,7 @@ class ReplySocket:
         self.name = os.urandom(_NAME_BYTES).hex()
         self._path = _path_of(carrier_socket, self.name)
         self._socket = _new_socket()
+        self._buffer = bytearray(_REPLY_BYTES_MAX)
         try:
             with address_of(self._path) as address:
                 self._socket.bind(address)
@@ -60,9 +61,10 @@ class ReplySocket:
         """What has come."""
         while True:
             try:
-                yield self._socket.recv(_REPLY_BYTES_MAX)
+                size = self._socket.recv_into(self._buffer)
             except BlockingIOError:
                 return
+            yield bytes(memoryview(self._buffer)[:size])
 
     def close(self) -> None:
         """From now on Kafka brings what it would have got."""
