@@ -50,7 +50,7 @@ def of_a_message(voice, topic, partition, value, on_done):
     return decode_receipts(value).receipts[-1].seq if topic == topics_of(settings.log).receipts else None
 
 if where == "batch":
-    ends_before(active.Active, "_tell", lambda active, seq, letters: seq)
+    ends_before(active.Active, "_tell", lambda active, seq, *rest: seq)
 else:
     ends_before(producing.KafkaVoice, "send", of_a_message)
 signal.signal(signal.SIGUSR1, lambda number, frame: is_asked.append(True))
