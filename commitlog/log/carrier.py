@@ -95,7 +95,7 @@ class Carrier:
         self._programs: dict[int, _Program] = {}
         self._span_began_s = self._machine.now_s()
         self._carried_before = 0
-        self._per_s = 0.0
+        self._is_busy = False
         self._gives_way = False
         self.carried = 0
 
@@ -119,6 +119,8 @@ class Carrier:
                     if (failure := self._publisher.failure) is not None:
                         raise failure
             finally:
+                # The next carrier may run in this thread.
+                self._give_way(False)
                 with suppress(OSError):
                     if self._path.stat().st_ino == own:
                         self._path.unlink()
@@ -135,16 +137,18 @@ class Carrier:
             else:
                 for reply in self._replies.received():
                     self._publisher.take_reply(reply)
-        if self._is_busy():
+        self._count()
+        if self._is_busy:
             self._publisher.all_wait()
 
-    def _is_busy(self) -> bool:
+    def _count(self) -> None:
+        """Finds, once in a span, whether many propose, and whether they are a crowd."""
         now_s = self._machine.now_s()
-        if now_s - self._span_began_s >= SPAN_S:
-            self._per_s = (self.carried - self._carried_before) / (now_s - self._span_began_s)
+        past_s = now_s - self._span_began_s
+        if past_s >= SPAN_S:
+            self._is_busy = self.carried - self._carried_before >= BUSY_PER_S * past_s
             self._span_began_s, self._carried_before = now_s, self.carried
-            self._give_way(self._per_s >= BUSY_PER_S and len(self._programs) >= CROWD_OF_PROGRAMS.size_min)
-        return self._per_s >= BUSY_PER_S
+            self._give_way(self._is_busy and len(self._programs) >= CROWD_OF_PROGRAMS.size_min)
 
     def _give_way(self, gives_way: bool) -> None:
         """Whether what comes waits until a core is free, instead of taking one from a program that computes what is waited for

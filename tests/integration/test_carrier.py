@@ -48,11 +48,12 @@ def settings(kafka: str, log_name: str, tmp_path: Path) -> Settings:
 
 @contextmanager
 def carrying(settings: Settings) -> Iterator[Carrier]:
-    """A carrier in a thread of this process; what it raised is raised at the end."""
+    """A carrier in a thread of this process, which it leaves as it was; what it raised is raised at the end."""
     stop = threading.Event()
     carrier = Carrier(settings)
     assert settings.carrier_socket is not None
     with ThreadPoolExecutor(1) as pool:
+        policy = pool.submit(own_policy).result()
         running = pool.submit(carrier.run, stop)
         try:
             wait_until(lambda: settings.carrier_socket.exists() or running.done(), "a carrier")
@@ -60,6 +61,12 @@ def carrying(settings: Settings) -> Iterator[Carrier]:
         finally:
             stop.set()
         running.result()
+        assert pool.submit(own_policy).result() == policy
+
+
+def own_policy() -> int:
+    """How this thread gets a core; 0 where the system does not say."""
+    return os.sched_getscheduler(0) if sys.platform == "linux" else 0
 
 
 @contextmanager
@@ -232,6 +239,16 @@ def test_carrier_when_a_crowd_is_busy_then_leaves_the_cores_to_it(
             line(carrier, third, ids, before=2)
             wait_until(gives_way, "the carrier to give way")
         wait_until(lambda: not gives_way(), "it to do so no more")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux's scheduler")
+def test_carrier_when_it_ends_beside_a_busy_crowd_then_the_next_one_does_not_give_way_from_the_start(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", 0)
+    with serving(settings), programs(settings, 3) as accesses, carrying(settings) as carrier:
+        line(carrier, accesses, ids)
+        wait_until(gives_way, "the carrier to give way")
 
 
 def gives_way() -> bool:

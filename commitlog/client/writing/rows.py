@@ -236,8 +236,10 @@ def _checked(rows: pa.Table) -> pa.Table:
     Raises:
         DataFileError: they are not.
     """
+    import pyarrow as pa
+
     for index, kind in enumerate(rows.schema.types):
-        if _holds_texts(kind):
+        if not pa.types.is_primitive(kind) and _holds_texts(kind):
             _check_texts(rows.schema.names[index], rows.column(index))
     return rows
 
@@ -245,14 +247,12 @@ def _checked(rows: pa.Table) -> pa.Table:
 def _holds_texts(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    if pa.types.is_primitive(kind):
-        return False
+    from commitlog.client.tables.arrow_types import fields_of
+
     if pa.types.is_dictionary(kind):
         return _holds_texts(kind.value_type)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return True
-    from commitlog.client.tables.arrow_types import fields_of
-
     return any(_holds_texts(field.type) for field in fields_of(kind))
 
 
