@@ -37,7 +37,6 @@ from commitlog.log.carrier_line import (
 )
 from commitlog.log.codec import decode_receipts
 from commitlog.log.publisher import Publisher
-from commitlog.log.senders import AT_ONCE_MAX
 
 POLL_S = 0.05
 PAUSE_S = 0.005
@@ -48,8 +47,11 @@ RETRY_S = 5.0
 """After so long it is looked whether there is one now; a look that finds none takes some 10 us."""
 RETRY_TIMES = 100
 """One that is there and says nothing takes WELCOME_S of whoever looks: so many times as long nobody looks again."""
+THREADS_MAX = 16
+"""What more threads of one program propose goes together anyhow: 32 of one made 0.89 of the commits by the carrier, but 64 of
+four programs 1.13 to 1.28 (measured)."""
 BY_ITSELF_S = 10.0
-"""So long a program sends by itself of which many threads have waited at once."""
+"""So long a program sends by itself of which more have waited at once."""
 
 
 class CarrierLostError(Exception):
@@ -81,10 +83,10 @@ class Carried:
     ) -> PendingProposal | None:
         """Give a proposal to the carrier, for a caller who only waits for the answer; None: it is to go from here.
 
-        A program of which many threads wait sends by itself: their proposals go together anyhow.
+        A program of which many threads wait sends by itself.
         """
         now_s = self._machine.now_s()
-        if self._answers.awaited > AT_ONCE_MAX:
+        if self._answers.awaited > THREADS_MAX:
             self._by_itself_until_s = now_s + BY_ITSELF_S
         if now_s < self._by_itself_until_s:
             return None

@@ -16,7 +16,7 @@ from commitlog.domain import model as m
 from commitlog.errors import CommitLogError, LogUnavailableError, OutcomeUnknownError
 from commitlog.log import carried
 from commitlog.log.answers import Answers, PendingProposal
-from commitlog.log.carried import Carried
+from commitlog.log.carried import THREADS_MAX, Carried
 from commitlog.log.carrier_line import (
     HELLO,
     PING,
@@ -32,7 +32,6 @@ from commitlog.log.carrier_line import (
     new_socket,
 )
 from commitlog.log.codec import encode_receipts
-from commitlog.log.senders import AT_ONCE_MAX
 
 LOG_ID = bytes(range(16))
 DEADLINE_S = 60.0
@@ -389,14 +388,14 @@ def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_whi
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.connected()
-    found = [world.publish(number) for number in range(2, AT_ONCE_MAX + 4)]
-    assert [each is None for each in found] == [False] * AT_ONCE_MAX + [True] * 2
-    for pending in found[:AT_ONCE_MAX]:
+    found = [world.publish(number) for number in range(2, THREADS_MAX + 4)]
+    assert [each is None for each in found] == [False] * THREADS_MAX + [True] * 2
+    for pending in found[:THREADS_MAX]:
         assert pending is not None
         pending.forget()
-    assert world.publish(20) is None
+    assert world.publish(THREADS_MAX + 4) is None
     monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
-    assert world.publish(21) is not None
+    assert world.publish(THREADS_MAX + 5) is not None
 
 
 def test_log_when_it_is_closed_then_what_is_unanswered_is_unknown_and_nothing_is_taken_any_more(world: World) -> None:
