@@ -105,8 +105,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return nodeid
             if name.startswith(OWN_SERVERS):
                 return "own servers"
-            if folder == "spark" and not name.startswith(OWN_DRIVERS):
-                return "Spark"
+            if folder == "spark":
+                # One by one they would come last of all with servers, and the last of them takes minutes on a slow machine.
+                return "own drivers" if name.startswith(OWN_DRIVERS) else "Spark"
             return nodeid.partition("::")[0]
 
         def _assign_work_unit(self, node: Any) -> None:
@@ -268,7 +269,7 @@ def deciding(settings: Settings) -> Iterator[None]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=120)
             assert not thread.is_alive(), f"the {thread.name} did not stop"
 
 

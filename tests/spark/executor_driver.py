@@ -24,7 +24,7 @@ from commitlog.spark import append, delete, read
 
 FUNCTION_TABLE, FORMAT_TABLE = "main.by_function", "main.by_format"
 ROWS, TASKS = 400, 4
-WAIT_S = 240
+WAIT_S = 300
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ NO_STEP = "none"
 """Of the last driver, which nobody kills."""
 FUNCTION_TABLE, FORMAT_TABLE = "main.by_function", "main.by_format"
 FEED_SCHEMA = "id bigint, name string"
-WAIT_S = 120
+WAIT_S = 300
 
 
 @dataclass(frozen=True)

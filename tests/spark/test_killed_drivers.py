@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from drivers import exit_code, last_words
 from killed_driver import FORMAT_TABLE, FUNCTION_TABLE, NO_STEP, STEPS
 from people import settings_given
 
@@ -21,8 +19,6 @@ from commitlog.domain.model import Verdict
 from commitlog.ops.maintenance.clean import Cleaning
 
 ROWS_OF_A_FILE = 10
-DRIVER = Path(__file__).with_name("killed_driver.py")
-DRIVER_TIMEOUT_S = 240
 
 
 @pytest.fixture
@@ -43,34 +39,8 @@ def feed_file(directory: Path, number: int) -> None:
 
 def drive(settings: Settings, work: Path, step: str, batch_id: int, *, fails: bool) -> int:
     """One driver; its exit code, -9 when it was killed."""
-    orders = {
-        "work": str(work),
-        "settings": settings_given(settings),
-        "step": step,
-        "batch_id": batch_id,
-        "fails_first": fails,
-    }
-    path = os.pathsep.join([str(DRIVER.parent), *sys.path])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    with (work / "driver.log").open("ab") as output:
-        driver = subprocess.Popen(
-            [sys.executable, str(DRIVER), json.dumps(orders)],
-            env=environment,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            return driver.wait(DRIVER_TIMEOUT_S)
-        finally:
-            if driver.poll() is None:
-                os.killpg(driver.pid, 9)
-                driver.wait()
+    orders = {"settings": settings_given(settings), "step": step, "batch_id": batch_id, "fails_first": fails}
+    return exit_code("killed_driver.py", orders, work)
 
 
 def duck_ids(settings: Settings, table: str) -> list[int]:
@@ -78,6 +48,7 @@ def duck_ids(settings: Settings, table: str) -> list[int]:
         return [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id").fetchall()]
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.usefixtures("tables")
 def test_streams_when_drivers_are_killed_at_each_step_and_tasks_fail_then_each_row_is_there_once(
     log: CommitLog, settings: Settings, tmp_path: Path
@@ -86,11 +57,11 @@ def test_streams_when_drivers_are_killed_at_each_step_and_tasks_fail_then_each_r
         feed_file(tmp_path / "feed", number)
     for batch_id, step in enumerate(STEPS):
         code = drive(settings, tmp_path, step, batch_id, fails=batch_id == len(STEPS) - 1)
-        assert code == -9, f"{step}: {(tmp_path / 'driver.log').read_text()[-3000:]}"
+        assert code == -9, f"{step}: {last_words(tmp_path)}"
         marks = tmp_path / "marks" / f"{step}-{batch_id}"
         assert {mark.name for mark in marks.iterdir()} == {"function", "format"}, step
     code = drive(settings, tmp_path, NO_STEP, len(STEPS), fails=False)
-    assert code == 0, (tmp_path / "driver.log").read_text()[-3000:]
+    assert code == 0, last_words(tmp_path)
 
     log.wait_for_snapshot()
     every_id = list(range((len(STEPS) + 1) * ROWS_OF_A_FILE))

@@ -59,7 +59,7 @@ def some_history(spark: SparkSession, log: CommitLog) -> None:
 def run_verify(settings: Settings, *options: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
     command = [*program, "verify", *options]
-    return subprocess.run(command, capture_output=True, text=True, env=settings.environment(), timeout=240)
+    return subprocess.run(command, capture_output=True, text=True, env=settings.environment(), timeout=700)
 
 
 def test_verify_when_all_is_right_then_says_so_and_when_a_row_is_missing_then_finds_it(
