@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -66,7 +67,7 @@ class Publisher:
         genesis: what the log is, for whoever knows it already.
         timeout_s: how long a broker may take to answer, but two seconds at least.
         delivery_timeout_s: how long a proposal may be on its way to the broker.
-        crowding: when what is proposed waits for others, to go with them.
+        crowdings: when what is proposed waits for others, to go with them, as `Senders` takes it.
         reply_to: where the sequencer of this machine may send receipts sooner than to Kafka (`replies`); whoever reads
             there gives them to `take_reply`.
         listens_s: receipts that come so long after the last proposal are of others, and cost too, so no more are read; the
@@ -84,7 +85,7 @@ class Publisher:
         genesis: Genesis | None = None,
         timeout_s: float = REQUEST_TIMEOUT_S,
         delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
-        crowding: Crowding = CROWD_OF_THREADS,
+        crowdings: Sequence[Crowding] = (CROWD_OF_THREADS,),
         reply_to: str | None = None,
         listens_s: float = math.inf,
     ) -> None:
@@ -101,7 +102,7 @@ class Publisher:
             settings.machine,
             timeout_s=timeout_s,
             later_timeout_s=PATIENCE_S_MIN,
-            crowding=crowding,
+            crowdings=crowdings,
         )
         self._own = _SentByThread()
         self._reader = TopicReader(

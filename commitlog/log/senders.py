@@ -89,7 +89,7 @@ class Senders:
         make: makes one.
         machine: whose time it is.
         timeout_s: how long a broker may take to answer the first one.
-        crowding: when what is proposed waits for others.
+        crowdings: when what is proposed waits for others; of several the first that fits.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Senders:
         *,
         timeout_s: float,
         later_timeout_s: float,
-        crowding: Crowding = CROWD_OF_THREADS,
+        crowdings: Sequence[Crowding] = (CROWD_OF_THREADS,),
     ) -> None:
         self._make = make
         self._machine = machine
@@ -108,8 +108,8 @@ class Senders:
         self._makers: dict[int, Thread] = {}
         self._lock = threading.Lock()
         self._is_closing = False
-        self._crowding = crowding
-        self._crowd = Crowd(crowding.size_min)
+        self._crowdings = crowdings
+        self._crowd = Crowd(min(crowding.size_min for crowding in crowdings))
 
     @property
     def all(self) -> Sequence[Sender]:
@@ -144,9 +144,10 @@ class Senders:
             maker.join()
 
     def _linger_ms(self, unanswered: int, going_on_s: float) -> int:
-        crowding = self._crowding
-        if going_on_s >= crowding.short_s and self._crowd.size(self._machine.now_s()) >= crowding.size_min:
-            return crowding.linger_ms
+        size = self._crowd.size(self._machine.now_s())
+        for crowding in self._crowdings:
+            if going_on_s >= crowding.short_s and size >= crowding.size_min:
+                return crowding.linger_ms
         return TOGETHER_MS if unanswered > AT_ONCE_MAX else 0
 
     def _made_later(self, linger_ms: int) -> Sender:

@@ -62,7 +62,7 @@ def test_crowd_when_all_of_it_wait_then_what_it_has_proposed_lingers_no_longer(
     def is_over() -> bool:
         return sent.count(LINGER_MS) >= TOGETHER or time.monotonic() > given_up_at
 
-    with serving(settings), Publisher(settings, crowding=CROWDING) as publisher, ThreadPoolExecutor(6) as threads:
+    with serving(settings), Publisher(settings, crowdings=(CROWDING,)) as publisher, ThreadPoolExecutor(6) as threads:
         seed = seed_of(request.node.name)
         publisher.submit(proposal(Ids(seed), 0, create_table()))
         looping = [

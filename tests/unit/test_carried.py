@@ -41,8 +41,8 @@ def id_of(number: int) -> bytes:
     return number.to_bytes(6, "big") + b"\x70\0\x80" + bytes(7)
 
 
-def receipt_of(proposal_id: bytes, seq: int = 1) -> m.Receipt:
-    return m.Receipt(m.Position(0, seq), seq, proposal_id, m.Verdict.COMMITTED, seq, seq, None, None, m.Assigned(), 0)
+def receipt_of(proposal_id: bytes, seq: int = 1, detail: str | None = None) -> m.Receipt:
+    return m.Receipt(m.Position(0, seq), seq, proposal_id, m.Verdict.COMMITTED, seq, seq, None, detail, m.Assigned(), 0)
 
 
 class PlayedCarrier:
@@ -80,8 +80,9 @@ class PlayedCarrier:
     def say(self, told: bytes) -> None:
         self._connection.sendall(told)
 
-    def answer(self, proposal_id: bytes, seq: int = 1) -> None:
-        encoded = encode_receipts([receipt_of(proposal_id, seq)], log_id=LOG_ID, partition=0)
+    def answer(self, proposal_id: bytes, seq: int = 1, *, detail: str | None = None, blocks: bool = True) -> None:
+        encoded = encode_receipts([receipt_of(proposal_id, seq, detail)], log_id=LOG_ID, partition=0)
+        self._connection.settimeout(DEADLINE_S if blocks else 0)
         self.say(message(RECEIPT, proposal_id + encoded))
 
     def looks(self) -> int:
@@ -396,6 +397,17 @@ def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_whi
     assert world.publish(THREADS_MAX + 4) is None
     monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
     assert world.publish(THREADS_MAX + 5) is not None
+
+
+def test_carrier_when_as_many_threads_wait_as_may_and_none_reads_then_the_line_has_room_for_their_answers(
+    world: World,
+) -> None:
+    pendings = [world.connected(), *(world.publish(number) for number in range(2, THREADS_MAX + 2))]
+    for number in range(1, THREADS_MAX + 2):
+        world.carrier.answer(id_of(number), detail="d" * 500, blocks=False)
+    for pending in pendings:
+        assert pending is not None
+        assert pending.wait(DEADLINE_S).proposal_id == pending.proposal_id
 
 
 def test_log_when_it_is_closed_then_what_is_unanswered_is_unknown_and_nothing_is_taken_any_more(world: World) -> None:

@@ -18,14 +18,20 @@ CROWD_MIN, SHORT_S, CROWDED_MS = CROWD_OF_THREADS.size_min, CROWD_OF_THREADS.sho
 class World:
     """A machine whose clock the test sets and whose threads run when it says so, and the senders made on it."""
 
-    def __init__(self, crowding: Crowding = CROWD_OF_THREADS) -> None:
+    def __init__(self, *crowdings: Crowding) -> None:
         self.now_s = 100.0
         self.to_run: list[Callable[[], None]] = []
         self.hurried: list[int] = []
         self.timeouts: list[float] = []
         self.is_away = False
         machine = SimpleNamespace(now_s=lambda: self.now_s, thread=self.thread)
-        self.senders = Senders(self.make, cast(Machine, machine), timeout_s=30, later_timeout_s=2, crowding=crowding)
+        self.senders = Senders(
+            self.make,
+            cast(Machine, machine),
+            timeout_s=30,
+            later_timeout_s=2,
+            crowdings=crowdings or (CROWD_OF_THREADS,),
+        )
 
     def thread(self, run: Callable[[], None], name: str) -> Any:
         self.to_run.append(run)
@@ -139,3 +145,13 @@ def test_crowd_when_it_is_of_programs_then_as_large_as_they_say_and_whether_or_n
     assert world.hurried == []
     world.senders.waits(2)
     assert world.hurried == [7]
+
+
+def test_crowds_when_there_are_several_kinds_then_what_is_proposed_waits_as_long_as_in_the_first_that_fits() -> None:
+    world = World(Crowding(size_min=5, short_s=0.0, linger_ms=9), Crowding(size_min=2, short_s=0.0, linger_ms=7))
+    for waiting, lingers_ms in ((1, 0), (2, 7), (4, 7), (5, 9), (6, 9)):
+        world.wait(waiting)
+        assert world.lingers_ms(going_on_s=0) == lingers_ms, waiting
+    world.hurried.clear()
+    world.senders.waits(6)
+    assert sorted(world.hurried) == [7, 9]
