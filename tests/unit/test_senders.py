@@ -155,3 +155,7 @@ def test_crowds_when_there_are_several_kinds_then_what_is_proposed_waits_as_long
     world.hurried.clear()
     world.senders.waits(6)
     assert sorted(world.hurried) == [7, 9]
+    world.now_s += 2 * LATELY_S
+    world.hurried.clear()
+    world.wait(2)
+    assert sorted(world.hurried) == [7, 9]
