@@ -4,8 +4,8 @@ Each starts when the first test asks for it. What is missing fails the test that
 share the servers and nothing else: every test has its own log, database and lake.
 
 `make test` runs with three workers, which wait for servers now and then, and each of which has a broker and a PostgreSQL. What
-uses the Spark session is one worker's, and what starts servers at certain addresses another's; all other files go to whoever
-is free, the largest first, and then tests without servers one by one.
+uses the Spark session is one worker's, and so is what starts Spark itself, and what starts servers at certain addresses; all
+other files go to whoever is free, the largest first, and then tests without servers one by one.
 
 With COMMITLOG_TEST_CONTAINERS=1 the broker and PostgreSQL are containers instead of embedded servers.
 """
