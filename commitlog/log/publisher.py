@@ -217,7 +217,8 @@ class Publisher:
             sender.flush(timeout_s)
 
     def close(self) -> None:
-        """Waits until everything is sent, not until it is answered. Closed again, it stays closed."""
+        """Waits until everything is sent and who is to be called back was; nobody else's answer is waited for. Closed again, it
+        stays closed."""
         if self._is_closing:
             return
         self.flush(self._settings.receipts_timeout_ms / 1000)

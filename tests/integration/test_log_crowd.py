@@ -16,12 +16,13 @@ from commitlog.log.publisher import Publisher
 from commitlog.log.senders import CROWD_OF_THREADS, Crowding
 from commitlog.log.sending import Sender
 
-LINGER_MS = 30_000
+LINGER_MS = 10_000
+"""Less than an answer is waited for: on a loaded machine librdkafka may not see in time that it is to hurry."""
 TOGETHER = 60
 CROWDING = Crowding(CROWD_OF_THREADS.size_min, short_s=0.0, linger_ms=LINGER_MS)
 """As if no machine had time."""
 LOOK_S = 0.1
-PATIENCE_S = 240.0
+PATIENCE_S = 90.0
 """Less than so many would take, by six threads, if each round of theirs lingered."""
 
 
