@@ -144,9 +144,8 @@ class Senders:
             maker.join()
 
     def _linger_ms(self, unanswered: int, going_on_s: float) -> int:
-        size = self._crowd.size(self._machine.now_s())
         for crowding in self._crowdings:
-            if going_on_s >= crowding.short_s and size >= crowding.size_min:
+            if going_on_s >= crowding.short_s and self._crowd.size(self._machine.now_s()) >= crowding.size_min:
                 return crowding.linger_ms
         return TOGETHER_MS if unanswered > AT_ONCE_MAX else 0
 

@@ -57,7 +57,7 @@ def exit_code(driver: str, told: dict[str, object], work: Path) -> int:
                 process.wait(ABORT_S)
             raise AssertionError(f"{driver} did not end within {TIMEOUT_S} s: {last_words(work)}") from None
         finally:
-            if process.returncode is None or process.returncode == -signal.SIGABRT:
+            if process.returncode in (None, -signal.SIGABRT):
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
+from drivers import TIMEOUT_S
 from pyspark.sql import SparkSession
 
 from commitlog.catalog.guard import mark_projector
@@ -59,7 +60,7 @@ def some_history(spark: SparkSession, log: CommitLog) -> None:
 def run_verify(settings: Settings, *options: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-c", "from commitlog.ops.cli import main; main()"]
     command = [*program, "verify", *options]
-    return subprocess.run(command, capture_output=True, text=True, env=settings.environment(), timeout=700)
+    return subprocess.run(command, capture_output=True, text=True, env=settings.environment(), timeout=TIMEOUT_S)
 
 
 def test_verify_when_all_is_right_then_says_so_and_when_a_row_is_missing_then_finds_it(
