@@ -227,6 +227,7 @@ class _InMemoryAccess:
         timeout_s: float | None = None,
         traceparent: str | None = None,
         is_awaited: bool = False,
+        is_bulk: bool = False,
     ) -> _Answered:
         with self._changed:
             if self.is_closed:

@@ -124,7 +124,7 @@ class Submissions:
                     encoded = self._encoded(proposal)
                     while waiting and _follows(proposal, numbered):
                         yield first_answer()
-                    waiting.append((proposal, self._sent(proposal, encoded, timeout_s)))
+                    waiting.append((proposal, self._sent(proposal, encoded, timeout_s, is_bulk=True)))
                 except CommitLogError as error:
                     _give_back(each, error)
                     raise
@@ -138,19 +138,30 @@ class Submissions:
             raise failure
 
     def _sent(
-        self, proposal: m.Proposal, encoded: bytes, timeout_s: float, *, is_awaited: bool = False
+        self,
+        proposal: m.Proposal,
+        encoded: bytes,
+        timeout_s: float,
+        *,
+        is_awaited: bool = False,
+        is_bulk: bool = False,
     ) -> PendingAnswer:
         """A proposal on its way, in a span where this process traces."""
         made = spans()
         if made is None:
-            return self._access.send(proposal, encoded, timeout_s=timeout_s, is_awaited=is_awaited)
+            return self._access.send(proposal, encoded, timeout_s=timeout_s, is_awaited=is_awaited, is_bulk=is_bulk)
         from commitlog.client.access.traced_answer import TracedAnswer
 
         span = made.submitting(proposal_id=proposal.proposal_id, writer_id=proposal.writer_id)
         try:
             traceparent = made.traceparent_of(span)
             pending = self._access.send(
-                proposal, encoded, timeout_s=timeout_s, traceparent=traceparent, is_awaited=is_awaited
+                proposal,
+                encoded,
+                timeout_s=timeout_s,
+                traceparent=traceparent,
+                is_awaited=is_awaited,
+                is_bulk=is_bulk,
             )
         except BaseException as error:
             made.failed(span, str(error))

@@ -223,7 +223,9 @@ class Active:
         messages = self._ports.proposals.poll(room, IDLE_WAIT_S if is_idle else 0)
         if messages and len(messages) < room:
             now_s = self._ports.clock_s()
-            missing = min(self._gathering.expected(now_s), room) - len(messages)
+            # What a carrier brings has waited there for others.
+            alone = sum(message.reply_to is None for message in messages)
+            missing = min(self._gathering.expected(now_s), room) - max(alone, 1)
             if is_idle and missing > 0:
                 more = self._ports.proposals.poll(room - len(messages), self._gathering.wait_s, wanted=missing)
                 self._gathering.waited(len(more), now_s)

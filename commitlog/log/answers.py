@@ -327,6 +327,11 @@ class Answers:
             if came is None or not (came or self._to_call_back):
                 return
 
+    def read_what_is_there(self) -> None:
+        """Reads without waiting, unless somebody else reads."""
+        while self._read_in_turn(0):
+            pass
+
     def _read_in_turn(self, timeout_s: float) -> bool | None:
         """Whether anything came; None: it was another's turn, or all has ended."""
         with self._guard:

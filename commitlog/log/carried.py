@@ -1,6 +1,7 @@
-"""Proposals that the carrier of this machine takes to the log, for a program whose callers wait for their answers.
+"""Proposals that the carrier of this machine takes to the log, for a program of whose proposals few are unanswered at a time.
 
-Whoever waits reads the line for everybody who waits, as `publisher` has it. Where the carrier is gone, says nothing any more,
+Whoever waits reads the line for everybody, as `publisher` has it, and while nobody waits, a thread that calls back whoever is
+to be. Where the carrier is gone, says nothing any more,
 or has never been there, proposals go to Kafka from here: those that it had, and did not answer, too. The log decides an id
 once, so it does not matter whether the carrier had sent them.
 """
@@ -20,6 +21,7 @@ from commitlog.domain.model import Genesis, ProposalId, Receipt
 from commitlog.domain.model.ids import partition_for
 from commitlog.errors import CommitLogError, LogUnavailableError, MalformedRecordError
 from commitlog.log.answers import Answers, PendingProposal
+from commitlog.log.calling_back import CallingBack
 from commitlog.log.carrier_line import (
     ID_BYTES,
     PING,
@@ -47,10 +49,10 @@ RETRY_S = 5.0
 """After so long it is looked whether there is one now; a look that finds none takes some 10 us."""
 RETRY_TIMES = 100
 """One that is there and says nothing takes WELCOME_S of whoever looks: so many times as long nobody looks again."""
-THREADS_MAX = 100
+UNANSWERED_MAX = 100
 """A socket of Linux has room for 167 receipts of up to 700 bytes, and the carrier does not wait for a program to read them."""
 BY_ITSELF_S = 10.0
-"""So long a program sends by itself of which more have waited at once."""
+"""So long a program sends by itself of which more were unanswered at once."""
 
 
 class CarrierLostError(Exception):
@@ -71,32 +73,43 @@ class Carried:
         self._machine = settings.machine
         self._genesis = genesis
         self._publisher = publisher
-        self._answers = Answers(self._read, _calls_nobody, settings.machine)
+        self._calling_back = CallingBack(settings.machine)
+        self._calls_back = False
+        self._answers = Answers(self._read, self._calling_back.wake, settings.machine)
         self._changing = threading.Lock()
         self._line: _Line | None = None
         self._is_closed = False
         self._looks_again_at_s = self._by_itself_until_s = float("-inf")
 
     def publish_bytes(
-        self, encoded: bytes, proposal_id: ProposalId, writer_id: str, *, traceparent: str | None = None
+        self,
+        encoded: bytes,
+        proposal_id: ProposalId,
+        writer_id: str,
+        *,
+        traceparent: str | None = None,
+        is_awaited: bool = True,
     ) -> PendingProposal | None:
-        """Give a proposal to the carrier, for a caller who only waits for the answer; None: it is to go from here.
+        """Give a proposal to the carrier, for a caller who does nothing else before the answer, or is called back; None: it
+        is to go from here.
 
-        A program of which very many threads wait sends by itself.
+        A program of whose proposals very many are unanswered sends by itself.
         """
         now_s = self._machine.now_s()
-        if self._answers.awaited > THREADS_MAX:
+        if self._answers.awaited > UNANSWERED_MAX:
             self._by_itself_until_s = now_s + BY_ITSELF_S
         if now_s < self._by_itself_until_s:
             return None
         line = self._line or self._connect(now_s)
         if line is None:
             return None
+        if not is_awaited and not self._calls_back:
+            self._begin_to_call_back()
         partition = partition_for(writer_id, self._genesis.partitions)
         pending = PendingProposal(self._answers, proposal_id, partition, self._settings.receipts_timeout_ms / 1000)
         self._answers.expect(pending)
         try:
-            line.send(pending, Letter(proposal_id, writer_id, encoded, traceparent))
+            line.send(pending, Letter(proposal_id, writer_id, encoded, traceparent, is_awaited))
         except CarrierLostError:
             self._answers.forget(pending)
             self._send_from_here(line)
@@ -108,16 +121,19 @@ class Carried:
 
     def is_sending(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id may still come to the log from the carrier."""
-        self._answers.read_for_others(0)
+        self._answers.read_what_is_there()
         line = self._line
         return line is not None and line.has(proposal_id)
 
     def close(self) -> None:
-        """End the line; what the carrier was given it takes to the log all the same."""
+        """End the line, once who is to be called back was; what the carrier was given it takes to the log all the same."""
         with self._changing:
             self._is_closed = True
+        self._calling_back.end()
+        with self._changing:
             line, self._line = self._line, None
         self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the log was closed"))
+        self._answers.tell()
         if line is not None:
             line.close()
 
@@ -173,6 +189,13 @@ class Carried:
         self._answers.settle(pending, answer)
 
     # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _begin_to_call_back(self) -> None:
+        with self._changing:
+            if not self._calls_back and not self._is_closed:
+                # In this order: a signal in between leaves a thread too many, rather than none.
+                self._calling_back.begin(lambda: self._answers.read_for_others(POLL_S), "commitlog-carried")
+                self._calls_back = True
 
     def _read(self, timeout_s: float) -> bool:
         """Read once, for whoever it is."""
@@ -326,7 +349,3 @@ class _Line:
                     self._socket.sendall(message(PING))
                 except OSError:
                     raise CarrierLostError from None
-
-
-def _calls_nobody() -> None:
-    """Whoever gives a proposal to the carrier waits for the answer himself."""

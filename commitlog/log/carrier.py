@@ -93,6 +93,7 @@ class Carrier:
         self._hello = hello(self._publisher.genesis.log_id)
         self._incoming = select.poll()
         self._programs: dict[int, _Program] = {}
+        self._awaited: dict[PendingProposal, None] = {}
         self._span_began_s = self._machine.now_s()
         self._carried_before = 0
         self._is_busy = False
@@ -139,7 +140,7 @@ class Carrier:
                     self._publisher.take_reply(reply)
         self._count()
         if self._is_busy:
-            self._publisher.all_wait()
+            self._publisher.others_wait(len(self._awaited))
 
     def _count(self) -> None:
         """Finds, once in a span, whether many propose, and whether they are a crowd."""
@@ -206,10 +207,13 @@ class Carrier:
             traceparent=letter.traceparent,
         )
         self.carried += 1
+        if letter.is_awaited:
+            self._awaited[pending] = None
         pending.on_answer(partial(self._answer, program), ANSWER_TIMEOUT_S)
 
     def _answer(self, program: _Program, pending: PendingProposal) -> None:
         """In the thread that has the receipt: this one, from a reply, or the publisher's, which reads Kafka's."""
+        self._awaited.pop(pending, None)
         try:
             receipt = pending.wait(0)
         except CommitLogError as error:

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from commitlog.domain.model import ProposalId
 
-VERSION = b"commitlog carrier 1"
+VERSION = b"commitlog carrier 2"
 HELLO, WELCOME, PROPOSAL, RECEIPT, PING, PONG = range(1, 7)
 ID_BYTES = 16
 RECEIVED_BYTES = 32 * 1024
 """What is read at once. Beyond 64 KiB, each buffer that is let go has the system's allocator tidy up all that is free."""
 _HEAD = Struct("<IB")
-_PROPOSAL = Struct("<16sII")
+_PROPOSAL = Struct("<16sII?")
 _ADDRESS_BYTES_MAX = 100
 """A socket's address has room for 107 bytes, on some systems for 103."""
 _BODY_BYTES_MAX = 256 * 1024 * 1024
@@ -41,33 +41,34 @@ class Letter(NamedTuple):
         writer_id: whose it is.
         encoded: as it lies in the log.
         traceparent: the span that it was sent in.
+        is_awaited: whoever proposes it proposes nothing more before the answer comes.
     """
 
     proposal_id: ProposalId
     writer_id: str
     encoded: bytes
     traceparent: str | None = None
+    is_awaited: bool = True
 
     def as_message(self) -> bytes:
         """As it goes over the line."""
         writer, span = self.writer_id.encode(), (self.traceparent or "").encode()
-        return message(
-            PROPOSAL, _PROPOSAL.pack(self.proposal_id, len(writer), len(span)) + writer + span + self.encoded
-        )
+        head = _PROPOSAL.pack(self.proposal_id, len(writer), len(span), self.is_awaited)
+        return message(PROPOSAL, head + writer + span + self.encoded)
 
     @classmethod
     def of(cls, body: bytes) -> Letter:
         """What came over the line; UnknownMessageError where it is none."""
         if len(body) < _PROPOSAL.size:
             raise UnknownMessageError(f"a proposal of {len(body)} bytes")
-        proposal_id, writer_size, span_size = _PROPOSAL.unpack_from(body)
+        proposal_id, writer_size, span_size, is_awaited = _PROPOSAL.unpack_from(body)
         writer_end = _PROPOSAL.size + writer_size
         span_end = writer_end + span_size
         try:
             writer_id, traceparent = body[_PROPOSAL.size : writer_end].decode(), body[writer_end:span_end].decode()
         except UnicodeDecodeError:
             raise UnknownMessageError("a proposal whose writer is no text") from None
-        return cls(proposal_id, writer_id, body[span_end:], traceparent or None)
+        return cls(proposal_id, writer_id, body[span_end:], traceparent or None, is_awaited)
 
 
 def message(kind: int, body: bytes = b"") -> bytes:

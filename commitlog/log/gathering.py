@@ -3,7 +3,7 @@
 Writers that wait for their answers propose together again once they were answered together, and an append, a fetch of
 receipts and a statement of the projector then carry the commits of them all. So a batch waits a moment, until each writer
 heard lately has proposed. Where few proposals come in that time nobody waits, nor does a lone writer, of whom nothing
-comes before the answer.
+comes before the answer. What a carrier brings has gathered there, and is neither waited for nor counted.
 
 A wait is in vain where nobody else writes meanwhile, such as beside one process that writes under many names, each after the
 answer to the one before: after two of them nobody waits for a while, and for longer each time.
@@ -25,7 +25,7 @@ REST_S_MAX = 1.6
 
 
 class Gathering:
-    """Counts what comes, in spans of a tenth of a second; the last whole one tells what to expect.
+    """Counts what comes by no carrier, in spans of a tenth of a second; the last whole one tells what to expect.
 
     Args:
         wait_s: the longest that a batch waits.
@@ -43,8 +43,9 @@ class Gathering:
         """Notes what has come."""
         self._move_on(now_s)
         for message in messages:
-            self._writers.add(message.key)
-            self._proposals += 1
+            if message.reply_to is None:
+                self._writers.add(message.key)
+                self._proposals += 1
 
     def expected(self, now_s: float) -> int:
         """How many proposals are worth waiting for, the first one among them."""

@@ -13,7 +13,6 @@ import logging
 import math
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 
@@ -33,6 +32,7 @@ from commitlog.errors import (
 )
 from commitlog.log import replies
 from commitlog.log.answers import Answers, PendingProposal
+from commitlog.log.calling_back import CallingBack
 from commitlog.log.codec import UnknownSchemaError, decode_receipts, encode_proposal
 from commitlog.log.connection import REQUEST_TIMEOUT_S, check_may, end_offset
 from commitlog.log.genesis import require_genesis
@@ -117,12 +117,11 @@ class Publisher:
         self._deliveries_heard_at = 0.0
         self._overdue_looked_for_at = 0.0
         self._unsent: dict[PendingProposal, None] = {}
-        # Let go when somebody is to be called back. An event has moments in which a signal leaves it taken for ever.
-        self._uncalled = settings.machine.lock()
-        self._uncalled.acquire()
-        self._answers = Answers(self._read, self._call, settings.machine, self._senders.waits)
+        # What comes for nobody is not to pile up: it looks now and then.
+        self._calling_back = CallingBack(settings.machine, idle_s=IDLE_S)
+        self._answers = Answers(self._read, self._calling_back.wake, settings.machine, self._senders.waits)
         self._is_closing = False
-        self._thread = settings.machine.thread(self._look_now_and_then, "commitlog-receipts")
+        self._calling_back.begin(lambda: self._answers.read_for_others(POLL_S), "commitlog-receipts")
 
     def publish(self, proposal: Proposal, *, timeout_s: float | None = None) -> PendingProposal:
         """Sends a proposal and returns at once, but for the first one of a partition.
@@ -192,9 +191,9 @@ class Publisher:
         """What has ended it for good; None while it goes on."""
         return self._answers.ended
 
-    def all_wait(self) -> None:
-        """Note that those whose proposals are unanswered propose nothing more before an answer comes."""
-        self._senders.waits(self._answers.awaited)
+    def others_wait(self, waiting: int) -> None:
+        """Note that so many programs wait, and propose nothing more before an answer comes."""
+        self._senders.waits(waiting)
 
     def take_reply(self, encoded: bytes) -> None:
         """Take receipts that came sooner than Kafka brings them; who is to be called back is, in this thread."""
@@ -224,8 +223,7 @@ class Publisher:
         self.flush(self._settings.receipts_timeout_ms / 1000)
         self._senders.stop_making()
         self._is_closing = True
-        self._call()
-        self._thread.join()
+        self._calling_back.end()
         self._answers.end(LogUnavailableError(self._settings.bootstrap_servers, detail="the publisher was closed"))
         self._answers.stop_reading()
         self._reader.close()
@@ -340,17 +338,6 @@ class Publisher:
             self._answers.settle(pending, pending.unknown(in_words(error)))
 
     # --- receiving ----------------------------------------------------------------------------------------------------
-
-    def _call(self) -> None:
-        with suppress(RuntimeError):
-            # Unless somebody has already.
-            self._uncalled.release()
-
-    def _look_now_and_then(self) -> None:
-        """What comes for nobody is not to pile up, and whoever is called back waits for nothing himself."""
-        while not self._is_closing:
-            self._uncalled.acquire(timeout=IDLE_S)
-            self._answers.read_for_others(POLL_S)
 
     def _read(self, timeout_s: float) -> bool:
         """Reads once, for whoever it is."""

@@ -26,7 +26,7 @@ from commitlog.client.access.log_access import PendingAnswer
 from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import partition_for
-from commitlog.errors import ConfigurationError, ProposalTooLargeError
+from commitlog.errors import ConfigurationError, LogUnavailableError, ProposalTooLargeError
 from commitlog.log.carrier import Carrier
 from commitlog.log.carrier_line import PROPOSAL, address_of, hello, message, new_socket
 from commitlog.log.codec import decode_proposal, decode_receipts, encode_proposal, encode_receipts
@@ -91,6 +91,11 @@ def programs(settings: Settings, count: int) -> Iterator[list[KafkaAccess]]:
 def sent(access: KafkaAccess, made: m.Proposal, encoded: bytes | None = None) -> PendingAnswer:
     """By whoever waits for the answer."""
     return access.send(made, encode_proposal(made) if encoded is None else encoded, is_awaited=True)
+
+
+def bulk(access: KafkaAccess, made: m.Proposal, timeout_s: float = ANSWER_S) -> PendingAnswer:
+    """By whoever sends as many as can be."""
+    return access.send(made, encode_proposal(made), timeout_s=timeout_s, is_bulk=True)
 
 
 def line(carrier: Carrier, accesses: list[KafkaAccess], ids: Ids, *, before: int = 0) -> None:
@@ -352,7 +357,7 @@ def test_carrier_when_a_proposal_is_too_large_then_its_program_says_so_and_other
         hello(bytes(16)),
         message(PROPOSAL, bytes(30)),
         HELLO + message(PROPOSAL, b"short"),
-        HELLO + message(PROPOSAL, bytes(16) + b"\1\0\0\0\0\0\0\0\xff"),
+        HELLO + message(PROPOSAL, bytes(16) + b"\1\0\0\0\0\0\0\0\1\xff"),
     ],
     ids=["no carrier's", "of another log", "not welcomed", "no letter", "no text"],
 )
@@ -374,7 +379,7 @@ def test_carrier_when_somebody_says_what_nobody_understands_then_hung_up_on_and_
         assert carrier.carried == before + 1
 
 
-def test_proposals_when_they_are_not_waited_for_then_the_program_sends_them_and_nothing_overtakes_them(
+def test_proposals_when_they_are_many_then_the_program_sends_them_and_nothing_overtakes_them(
     settings: Settings, ids: Ids
 ) -> None:
     with carrying(settings) as carrier, programs(settings, 2) as accesses:
@@ -382,13 +387,52 @@ def test_proposals_when_they_are_not_waited_for_then_the_program_sends_them_and_
             line(carrier, accesses, ids)
         before = carrier.carried
         made = [proposal(ids, 2, append(str(number), "of-0")) for number in range(3)]
-        pending = [accesses[0].send(each, encode_proposal(each)) for each in made[:2]]
+        pending: list[PendingAnswer] = [bulk(accesses[0], each) for each in made[:2]]
         # What the thread has sent before may still be on its way.
         pending.append(sent(accesses[0], made[2]))
         with serving(settings):
             receipts = [each.wait(ANSWER_S) for each in pending]
         assert carrier.carried == before
         assert [each.seq for each in receipts] == sorted(each.seq for each in receipts)
+
+
+def test_proposals_when_they_are_called_back_then_the_carrier_takes_them_and_nothing_overtakes_them(
+    settings: Settings, ids: Ids
+) -> None:
+    with carrying(settings) as carrier, programs(settings, 1) as [access], CommitLog(access) as log:
+        with serving(settings):
+            line(carrier, [access], ids)
+        before = carrier.carried
+        made = [proposal(ids, 1, append(str(number), "of-0")) for number in range(4)]
+        futures = [log.submit_async(each) for each in made[:2]]
+        # What goes from here could overtake what the carrier has.
+        with pytest.raises(LogUnavailableError, match="by this machine's carrier, is unanswered"):
+            bulk(access, made[2], timeout_s=0.01)
+        with serving(settings):
+            last = bulk(access, made[3]).wait(ANSWER_S)
+            seqs = [future.result(ANSWER_S).seq for future in futures]
+        assert carrier.carried == before + 2
+        assert [*seqs, last.seq] == sorted({*seqs, last.seq})
+    assert made[2].proposal_id not in proposed(settings)
+
+
+def test_carrier_when_proposals_are_called_back_then_they_are_no_crowd(
+    settings: Settings, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", 0)
+    # Each time that something comes.
+    monkeypatch.setattr("commitlog.log.carrier.SPAN_S", 1e-6)
+    waiting: list[int] = []
+    monkeypatch.setattr(Publisher, "others_wait", lambda _, count: waiting.append(count))
+    with serving(settings), carrying(settings) as carrier, programs(settings, 1) as [access], CommitLog(access) as log:
+        line(carrier, [access], ids)
+        waiting.clear()
+        made = [proposal(ids, 1, append(str(number), "of-0")) for number in range(40)]
+        for future in [log.submit_async(each) for each in made]:
+            assert future.result(ANSWER_S).committed
+        assert max(waiting) == 0
+        sent(access, proposal(ids, 1, append("waited for", "of-0"))).wait(ANSWER_S)
+        assert max(waiting) == 1
 
 
 def test_names_when_a_carrier_runs_then_all_of_a_machine_are_in_one_partition(settings: Settings) -> None:
@@ -434,7 +478,7 @@ def test_program_when_the_carrier_takes_what_it_proposes_then_it_hears_no_answer
         with carrying(settings) as carrier:
             line(carrier, [access], ids)
             made = proposal(ids, 1, append("a", "of-0"))
-            access.send(made, encode_proposal(made)).wait(ANSWER_S)
+            bulk(access, made).wait(ANSWER_S)
             publisher = access._connections.publisher()
             assert publisher._starts
             before = carrier.carried

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Queue
 from typing import Any, cast
 
 import pytest
@@ -16,7 +17,7 @@ from commitlog.domain import model as m
 from commitlog.errors import CommitLogError, LogUnavailableError, OutcomeUnknownError
 from commitlog.log import carried
 from commitlog.log.answers import Answers, PendingProposal
-from commitlog.log.carried import THREADS_MAX, Carried
+from commitlog.log.carried import UNANSWERED_MAX, Carried
 from commitlog.log.carrier_line import (
     HELLO,
     PING,
@@ -150,8 +151,16 @@ class World:
         self.carried = Carried(self.settings, genesis, lambda timeout_s: cast(Any, self.publisher))
         self.carrier = PlayedCarrier(self.settings.carrier_socket)
 
-    def publish(self, number: int = 1) -> PendingProposal | None:
-        return self.carried.publish_bytes(b"bytes", id_of(number), "w")
+    def publish(self, number: int = 1, *, is_awaited: bool = True) -> PendingProposal | None:
+        return self.carried.publish_bytes(b"bytes", id_of(number), "w", is_awaited=is_awaited)
+
+    def called_back(self, number: int, timeout_s: float = DEADLINE_S) -> Queue[PendingProposal]:
+        """Nobody waits for the answer; has the proposal once it is there."""
+        pending = self.publish(number, is_awaited=False)
+        assert pending is not None
+        told: Queue[PendingProposal] = Queue()
+        pending.on_answer(told.put, timeout_s)
+        return told
 
     def line(self, answers: bytes = message(WELCOME)) -> PendingProposal | None:
         """The first proposal makes the line."""
@@ -389,25 +398,66 @@ def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_whi
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.connected()
-    found = [world.publish(number) for number in range(2, THREADS_MAX + 4)]
-    assert [each is None for each in found] == [False] * THREADS_MAX + [True] * 2
-    for pending in found[:THREADS_MAX]:
+    found = [world.publish(number) for number in range(2, UNANSWERED_MAX + 4)]
+    assert [each is None for each in found] == [False] * UNANSWERED_MAX + [True] * 2
+    for pending in found[:UNANSWERED_MAX]:
         assert pending is not None
         pending.forget()
-    assert world.publish(THREADS_MAX + 4) is None
+    assert world.publish(UNANSWERED_MAX + 4) is None
     monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
-    assert world.publish(THREADS_MAX + 5) is not None
+    assert world.publish(UNANSWERED_MAX + 5) is not None
 
 
 def test_carrier_when_as_many_threads_wait_as_may_and_none_reads_then_the_line_has_room_for_their_answers(
     world: World,
 ) -> None:
-    pendings = [world.connected(), *(world.publish(number) for number in range(2, THREADS_MAX + 2))]
-    for number in range(1, THREADS_MAX + 2):
+    pendings = [world.connected(), *(world.publish(number) for number in range(2, UNANSWERED_MAX + 2))]
+    for number in range(1, UNANSWERED_MAX + 2):
         world.carrier.answer(id_of(number), detail="d" * 500, blocks=False)
     for pending in pendings:
         assert pending is not None
         assert pending.wait(DEADLINE_S).proposal_id == pending.proposal_id
+
+
+def test_proposal_when_nobody_waits_for_it_then_called_back_once_its_answer_comes(world: World) -> None:
+    world.connected().forget()
+    first, second = world.called_back(2), world.called_back(3)
+    assert [world.carrier.letter().is_awaited for _ in range(2)] == [False, False]
+    for told, number in ((second, 3), (first, 2)):
+        world.carrier.answer(id_of(number))
+        pending = told.get(timeout=DEADLINE_S)
+        assert (pending.proposal_id, pending.wait(0).proposal_id) == (id_of(number), id_of(number))
+
+
+def test_proposal_when_nobody_waits_for_it_and_no_answer_comes_then_called_back_when_the_time_is_over(
+    world: World,
+) -> None:
+    world.connected().forget()
+    pending = world.called_back(2, 0.01).get(timeout=DEADLINE_S)
+    with pytest.raises(OutcomeUnknownError):
+        pending.wait(0)
+
+
+def test_carrier_when_it_hangs_up_and_nobody_waits_then_sent_from_here_and_called_back(world: World) -> None:
+    world.connected().forget()
+    told = world.called_back(2)
+    world.carrier.hang_up()
+    [own] = world.publisher.wait_for(1)
+    world.publisher.answer(own, receipt_of(id_of(2)))
+    assert told.get(timeout=DEADLINE_S).wait(0).proposal_id == id_of(2)
+
+
+def test_log_when_it_is_closed_then_who_is_to_be_called_back_is_before(world: World) -> None:
+    world.connected().forget()
+    told = world.called_back(2)
+    closing = threading.Thread(target=world.carried.close)
+    closing.start()
+    deadline = time.monotonic() + DEADLINE_S
+    while not world.carried._is_closed:
+        assert time.monotonic() < deadline
+    world.carrier.answer(id_of(2))
+    closing.join(DEADLINE_S)
+    assert told.get_nowait().wait(0).proposal_id == id_of(2)
 
 
 def test_log_when_it_is_closed_then_what_is_unanswered_is_unknown_and_nothing_is_taken_any_more(world: World) -> None:

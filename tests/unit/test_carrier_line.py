@@ -27,6 +27,7 @@ ID = bytes(range(16))
     [
         Letter(ID, "w", b""),
         Letter(ID, "w" * 70_000, b"x"),
+        Letter(ID, "w", b"x", is_awaited=False),
         Letter(ID, "wächter", b"x" * 100_000, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     ],
 )

@@ -35,6 +35,15 @@ def test_expected_when(writers: int, proposals: int, wait_s: float, expected: in
     assert gathering.expected(LATELY_S) == expected
 
 
+def test_expected_when_a_carrier_brings_most_then_nobody_waits_for_those() -> None:
+    gathering = Gathering(WAIT_S)
+    gathering.came([], 0.0)
+    for number in range(50 * ENOUGH):
+        writer = number % 8
+        gathering.came([Incoming(0, number, b"w%d" % writer, b"", "carrier" if writer > 2 else None)], 0.0)
+    assert gathering.expected(LATELY_S) == 3
+
+
 def test_expected_before_a_span_is_over_then_what_the_last_one_said() -> None:
     gathering = after_a_span(writers=8, proposals=ENOUGH)
     assert gathering.expected(0.99 * LATELY_S) == 1

@@ -15,6 +15,7 @@ from commitlog.errors import OutcomeUnknownError
 from commitlog.log import publisher as publishing
 from commitlog.log import sending
 from commitlog.log.answers import Answers, PendingProposal
+from commitlog.log.calling_back import CallingBack
 from commitlog.log.publisher import Publisher
 from commitlog.log.senders import Senders
 from commitlog.log.sending import Sender
@@ -141,7 +142,7 @@ def test_publisher_when_interrupted_while_it_begins_to_read_then_it_reads_all_pa
     monkeypatch.setattr(publishing, "Senders", lambda *_, **__: SimpleNamespace(all=[], waits=lambda _: None))
     monkeypatch.setattr(publishing, "TopicReader", lambda *_, **__: reader)
     monkeypatch.setattr(publishing, "end_offset", lambda *_, **__: 5)
-    monkeypatch.setattr(Publisher, "_look_now_and_then", lambda _: None)
+    monkeypatch.setattr(CallingBack, "begin", lambda *_: None)
     publisher = Publisher(Settings.load(environment={}), genesis=cast(Genesis, SimpleNamespace()))
     for partition in range(2):
         publisher._listen_to(partition, 1.0)

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakSet
@@ -44,6 +45,8 @@ from commitlog.errors import (
     CatalogBehindError,
     CatalogMismatchError,
     CatalogUnavailableError,
+    CommitLogError,
+    LogUnavailableError,
     OutcomeNotFoundError,
     ResultsTrimmedError,
     SnapshotNotFoundError,
@@ -84,9 +87,10 @@ class _Connections:
         self.lookup = ResultsLookup(settings, self.catalog)
         self.end = LogEnd(settings)
         self._carried = Carried(settings, self.genesis, self.publisher)
+        self._own = _CarriedOfThread()
 
     def carried(
-        self, encoded: bytes, proposal_id: ProposalId, writer_id: str, traceparent: str | None
+        self, encoded: bytes, proposal_id: ProposalId, writer_id: str, *, traceparent: str | None, is_awaited: bool
     ) -> PendingProposal | None:
         """A proposal that the carrier of this machine has taken; None: it goes from here.
 
@@ -95,11 +99,33 @@ class _Connections:
         publisher = self._publisher
         if self._is_closed or (publisher is not None and not publisher.is_idle):
             return None
-        carried = self._carried.publish_bytes(encoded, proposal_id, writer_id, traceparent=traceparent)
+        carried = self._carried.publish_bytes(
+            encoded, proposal_id, writer_id, traceparent=traceparent, is_awaited=is_awaited
+        )
+        if carried is not None and not is_awaited:
+            self._own.last = carried
         if publisher is not None:
             # While answers come by the carrier, those to all others would be heard for nothing.
             publisher.listens_s = math.inf if carried is None else 0.0
         return carried
+
+    def wait_for_carried(self, timeout_s: float) -> None:
+        """Return when nothing that goes from here could overtake what this thread has given to the carrier.
+
+        Raises:
+            LogUnavailableError: that stays unanswered.
+        """
+        last = self._own.last
+        if last is None or last.done:
+            return
+        with suppress(CommitLogError):
+            last.wait(timeout_s)
+        if not last.done:
+            raise LogUnavailableError(
+                self._settings.bootstrap_servers,
+                waited_ms=int(timeout_s * 1000),
+                detail="what was sent before, by this machine's carrier, is unanswered",
+            )
 
     def publisher(self, timeout_s: float | None = None) -> Publisher:
         if self._publisher is not None and not self._is_closed:
@@ -166,6 +192,12 @@ class _Connections:
         self.watch.close()
         self.lookup.close()
         self.end.close()
+
+
+class _CarriedOfThread(threading.local):
+    """What the thread that asks has given to the carrier last, without waiting for the answer."""
+
+    last: PendingProposal | None = None
 
 
 class KafkaAccess:
@@ -259,12 +291,18 @@ class KafkaAccess:
         timeout_s: float | None = None,
         traceparent: str | None = None,
         is_awaited: bool = False,
+        is_bulk: bool = False,
     ) -> PendingAnswer:
-        if is_awaited:
-            carried = self._connections.carried(encoded, proposal.proposal_id, proposal.writer_id, traceparent)
+        connections = self._connections
+        if not is_bulk:
+            carried = connections.carried(
+                encoded, proposal.proposal_id, proposal.writer_id, traceparent=traceparent, is_awaited=is_awaited
+            )
             if carried is not None:
                 return carried
-        return self._connections.publisher(timeout_s).publish_bytes(
+        given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
+        connections.wait_for_carried(given_s)
+        return connections.publisher(timeout_s).publish_bytes(
             encoded, proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s, traceparent=traceparent
         )
 

@@ -202,6 +202,7 @@ class LogAccess(Protocol):
         timeout_s: float | None = None,
         traceparent: str | None = None,
         is_awaited: bool = False,
+        is_bulk: bool = False,
     ) -> PendingAnswer:
         """Send a proposal and return at once, or when there is room for it; that, or a log that does not answer, may take
         up to ``timeout_s``.
@@ -212,6 +213,7 @@ class LogAccess(Protocol):
             timeout_s: None is as long as an answer is waited for.
             traceparent: the span that it is sent in.
             is_awaited: the caller does nothing else before `PendingAnswer.wait`.
+            is_bulk: it is one of as many as can be sent.
 
         Raises:
             LogUnavailableError: the log does not answer; nothing was sent.

@@ -11,23 +11,20 @@ import json
 import sys
 import threading
 import time
-from collections import deque
-from contextlib import suppress
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from commitlog.catalog.queries import Catalog
 from commitlog.catalog.watching import CatalogWatch
+from commitlog.client import CommitLog
+from commitlog.client.outcomes.submitted import SubmittedOutcome
 from commitlog.config import Settings
-from commitlog.errors import OutcomeUnknownError
-from commitlog.log.answers import PendingProposal
-from commitlog.log.publisher import Publisher
+from commitlog.domain.model import Proposal
 from commitlog.ops.bench.backlog import COLUMNS, WRITERS, make_proposal
 
 ANSWER_TIMEOUT_S = 60.0
 WATCH_S = 0.5
-LOOK_S = 0.001
-"""Whoever publishes reads answers until the next proposal is due, and notes at least so often what has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +57,34 @@ class Sent(NamedTuple):
 
 
 def publish(settings: Settings, job: PublishJob) -> list[Sent]:
-    """Publish when told to, in this one thread, which also reads the answers."""
+    """Publish when told to, in this one thread."""
     made = {number: make_proposal(number, COLUMNS) for number in range(job.number, job.proposals, job.of)}
     done: list[Sent] = []
-    waiting: deque[tuple[float, PendingProposal]] = deque()
-    with Publisher(settings) as publisher:
+    with CommitLog.connect(settings=settings) as log:
         # Of each writer: where its receipts begin is known from now on.
         for number in range(WRITERS):
-            publisher.submit(make_proposal(number, COLUMNS))
+            log.submit(make_proposal(number, COLUMNS))
         _say("ready")
         sys.stdin.readline()
         start = time.perf_counter()
-        for number, proposal in made.items():
-            due = start + number / job.per_second if job.per_second else time.perf_counter()
-            _hear(waiting, done, until=due)
-            waiting.append((due, publisher.publish(proposal)))
-            if not job.per_second:
-                _hear(waiting, done)
-        _hear(waiting, done)
+        if job.per_second:
+            due_s = [start + number / job.per_second for number in made]
+            futures = [_sent_when_due(log, *each, done) for each in zip(made.values(), due_s, strict=True)]
+            for future in futures:
+                future.result()
+        else:
+            for proposal in made.values():
+                due = time.perf_counter()
+                done.append(Sent(log.submit(proposal).seq, due, time.perf_counter()))
     return done
 
 
-def _hear(waiting: deque[tuple[float, PendingProposal]], done: list[Sent], *, until: float | None = None) -> None:
-    """Read answers until a moment, else until all are there."""
-    while waiting:
-        left_s = LOOK_S if until is None else min(LOOK_S, until - time.perf_counter())
-        if left_s < LOOK_S:
-            break
-        with suppress(OutcomeUnknownError):
-            waiting[0][1].wait(left_s)
-        now = time.perf_counter()
-        for _ in range(len(waiting)):
-            due, pending = waiting.popleft()
-            if pending.done:
-                done.append(Sent(pending.wait(0).seq, due, now))
-            else:
-                waiting.append((due, pending))
-    if until is not None:
-        time.sleep(max(0.0, until - time.perf_counter()))
+def _sent_when_due(log: CommitLog, proposal: Proposal, due_s: float, done: list[Sent]) -> Future[SubmittedOutcome]:
+    """Sent at a moment; notes when the answer is there."""
+    time.sleep(max(0.0, due_s - time.perf_counter()))
+    future = log.submit_async(proposal)
+    future.add_done_callback(lambda told: done.append(Sent(told.result().seq, due_s, time.perf_counter())))
+    return future
 
 
 def watch(settings: Settings) -> list[tuple[int, float]]:

@@ -42,7 +42,7 @@ from commitlog.ops.bench.servers import Say, own_servers, service_process
 from commitlog.ops.bench.teams import WARM_UP_S, Team, run_team, table_name, table_names
 from commitlog.ops.bench.turns import COLUMNS as WRITERS_COLUMNS
 from commitlog.ops.bench.turns import STOCK, StockLake
-from commitlog.ops.service.supervisor import COMMITLOG
+from commitlog.ops.service.supervisor import CARRIER, COMMITLOG
 
 POLL_S = 0.02
 SILENT_S_MAX = 60.0
@@ -334,8 +334,11 @@ class _Bench:
     def latencies(self) -> tuple[Latency, Latency]:
         """One at a time, and at a steady rate."""
         self._say("publish to receipt, and until it is visible")
-        with self._service("sequencer"), self._service("projector"):
+        with self._service("sequencer"), self._service("projector"), self._service(CARRIER.name):
             self._wait_visible(self._answered(), 0)
+            socket = self._own.carrier_socket
+            assert socket is not None
+            self._wait(socket.exists, True)
             return (
                 measure_latency(self._own, proposals=ONE_AT_A_TIME, per_second=0),
                 measure_latency(self._own, proposals=STEADY_S * PER_SECOND, per_second=PER_SECOND),
