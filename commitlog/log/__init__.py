@@ -23,6 +23,7 @@ Whoever proposes:
     senders         which producer sends it; ``sending`` is one that outlives what breaks it
     carried         what is proposed by the machine's carrier instead; ``carrier`` is that, ``carrier_line`` how both speak
     answers         who waits for which receipt, and who reads for all; ``receipts`` is what lies in their topic
+    calling_back    the thread for those who do not wait
     replies         receipts that the sequencer brings to a carrier of its own machine itself
 Topics:
     topics          their names; ``topic_settings`` how they must be set, ``access_rules`` who may do what with them

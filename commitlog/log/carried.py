@@ -107,8 +107,8 @@ class Carried:
             self._begin_to_call_back()
         partition = partition_for(writer_id, self._genesis.partitions)
         pending = PendingProposal(self._answers, proposal_id, partition, self._settings.receipts_timeout_ms / 1000)
-        self._answers.expect(pending)
         try:
+            self._answers.expect(pending)
             line.send(pending, Letter(proposal_id, writer_id, encoded, traceparent, is_awaited))
         except CarrierLostError:
             self._answers.forget(pending)

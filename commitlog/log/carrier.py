@@ -53,7 +53,7 @@ PATIENCE_S = 2.0
 ANSWER_TIMEOUT_S = 300.0
 """Whoever still waits after so long is told nothing more, and asks the log."""
 
-PROGRAMS_MIN = 3
+PROGRAMS_MIN = 2
 CROWDS = (Crowding(size_min=24, short_s=0.0, linger_ms=12), Crowding(size_min=PROGRAMS_MIN, short_s=0.0, linger_ms=4))
 """Of so many that wait at once none goes alone, for as long as the sequencer would wait for the others. Three times as long is
 little of the turn of 64 threads, 25 ms, and has them make 1.14 of the commits (measured)."""

@@ -158,9 +158,9 @@ class Publisher:
             self._check_may_hear(given_s)
         if self._answers.awaited >= AWAITED_MAX:
             self._wait_for_room(given_s)
-        self._answers.expect(pending)
         self._published_at_s = self._settings.machine.now_s()
         try:
+            self._answers.expect(pending)
             if not self._is_listening_to(partition):
                 self._listen_to(partition, given_s)
             self._send(pending, encoded, writer_id.encode("utf-8"), given_s, traceparent)

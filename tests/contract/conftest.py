@@ -1,12 +1,14 @@
-"""The two logs of the contract suite: one in memory, one on the real broker with its real catalog."""
+"""The logs of the contract suite: in memory, and on the real broker with its real catalog; what is of sending, also with a
+carrier between."""
 
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,12 @@ from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.config import Settings
 from commitlog.testing import InMemoryCommitLog
 
+CARRIER_S = 60.0
+
 
 @pytest.fixture(scope="module", params=["memory", "broker"])
 def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommitLog]:
-    """A log that the tests of a module share; each test has tables of its own."""
+    """A log that the tests of a module share; each test has tables of its own. Where one asks for "carrier", it has one."""
     lake = tmp_path_factory.mktemp("lake")
     if request.param == "memory":
         with InMemoryCommitLog(data_path=lake) as memory:
@@ -29,6 +33,7 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with (
         new_database() as database_url,
         _served(kafka, database_url, lake) as settings,
+        _carried(settings) if request.param == "carrier" else nullcontext(),
         CommitLog.connect(settings=settings, writer_id="test") as connected,
     ):
         yield connected
@@ -88,6 +93,21 @@ def _served(kafka: str, database_url: str, lake: Path) -> Iterator[Settings]:
         services.enter_context(_running(lambda stop: run_sequencer(settings, stop=stop)))
         services.enter_context(_running(projector.run))
         yield settings
+
+
+@contextmanager
+def _carried(settings: Settings) -> Iterator[None]:
+    from commitlog.log.carrier import Carrier
+
+    carrier = Carrier(settings)
+    with _running(carrier.run):
+        assert settings.carrier_socket is not None
+        # Whoever looks for it before it is there looks again in five seconds.
+        deadline = time.monotonic() + CARRIER_S
+        while not settings.carrier_socket.exists():
+            assert time.monotonic() < deadline
+        yield
+    assert carrier.carried > 0
 
 
 @contextmanager

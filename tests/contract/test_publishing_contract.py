@@ -16,6 +16,7 @@ from commitlog.domain.model import BIGINT_MAX, DataFile, Proposal, Verdict
 from commitlog.errors import InvalidRequestError, KeyReusedError, ProposalTooLargeError
 
 PATIENCE_S = 60.0
+pytestmark = pytest.mark.parametrize("log", ["memory", "broker", "carrier"], indirect=True, scope="module")
 
 
 def a_file(number: int) -> DataFile:

@@ -11,16 +11,19 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
 
 import pytest
+from interrupting import each_interrupted
 from log_running import Ids, append, create_table, make_log, messages_of, proposal, seed_of, serving, wait_until
 
-from commitlog.client import CommitLog
+from commitlog import compiled
+from commitlog.client import CommitLog, SubmittedOutcome
 from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.client.access.log_access import PendingAnswer
 from commitlog.config import Settings
@@ -237,11 +240,11 @@ def test_carrier_when_a_crowd_is_busy_then_leaves_the_cores_to_it(
     monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", 0)
     # Each time that something comes.
     monkeypatch.setattr("commitlog.log.carrier.SPAN_S", 1e-6)
-    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as two:
-        line(carrier, two, ids)
+    with serving(settings), carrying(settings) as carrier, programs(settings, 1) as first:
+        line(carrier, first, ids)
         assert not gives_way()
-        with programs(settings, 1) as third:
-            line(carrier, third, ids, before=2)
+        with programs(settings, 1) as second:
+            line(carrier, second, ids, before=1)
             wait_until(gives_way, "the carrier to give way")
         wait_until(lambda: not gives_way(), "it to do so no more")
 
@@ -414,6 +417,30 @@ def test_proposals_when_they_are_called_back_then_the_carrier_takes_them_and_not
         assert carrier.carried == before + 2
         assert [*seqs, last.seq] == sorted({*seqs, last.seq})
     assert made[2].proposal_id not in proposed(settings)
+
+
+def test_proposal_when_a_signal_ends_it_anywhere_then_the_next_one_is_called_back(settings: Settings, ids: Ids) -> None:
+    with serving(settings), carrying(settings) as carrier, programs(settings, 1) as [access], CommitLog(access) as log:
+        line(carrier, [access], ids)
+        numbers = count()
+
+        def submit() -> Future[SubmittedOutcome]:
+            # A signal may end the line, and another one is found later.
+            access._connections._carried._looks_again_at_s = 0.0
+            return log.submit_async(proposal(ids, 1, append(str(next(numbers)), "of-0")))
+
+        def submit_and_wait() -> None:
+            assert submit().result(ANSWER_S).committed
+
+        submit_and_wait()
+        for place in each_interrupted(submit):
+            another = threading.Thread(target=submit_and_wait, daemon=True)
+            another.start()
+            another.join(2 * ANSWER_S)
+            assert not another.is_alive(), place
+        before = carrier.carried
+        wait_until(lambda: submit_and_wait() is None and carrier.carried > before, "the carrier to be found again")
+    assert next(numbers) > 100 or compiled.form == compiled.COMPILED
 
 
 def test_carrier_when_proposals_are_called_back_then_they_are_no_crowd(

@@ -264,14 +264,13 @@ def test_proposals_when_a_batch_is_on_its_way_then_gathered_until_it_is_accepted
     assert (running.accepted(), len(running.world.reports)) == ([1, 2, 3, 4], 3)
 
 
-def busy(writers: int, reply_to: str | None = None) -> Sequencing:
-    """A sequencer to which so many writers have proposed together, 1,000 times a second in all, for longer than a span; by a
-    carrier where one is named."""
+def busy(writers: int) -> Sequencing:
+    """A sequencer to which so many writers have proposed together, 1,000 times a second in all, for longer than a span."""
     running = Sequencing()
     while running.world.now_s < 2 * LATELY_S:
         running.world.now_s += 0.001 * writers
         for number in range(writers):
-            running.world.propose(writer=f"w{number}", reply_to=reply_to)
+            running.world.propose(writer=f"w{number}")
         running.step()
     while running.world.waiting or not running.active.is_quiet:
         running.step()
@@ -295,13 +294,6 @@ def test_proposal_when_nobody_else_comes_in_time_then_it_goes_alone() -> None:
     running.world.propose(writer="w0")
     running.step(reports=False)
     assert len(running.accepted()) == decided + 1
-
-
-def test_proposal_when_a_carrier_brings_it_then_nobody_else_of_that_is_waited_for() -> None:
-    running = busy(3, reply_to="away")
-    running.world.propose(writer="w0", reply_to="away")
-    running.step(reports=False)
-    assert running.world.waited_for == []
 
 
 def test_proposals_when_a_carrier_brings_them_beside_busy_writers_then_those_are_waited_for() -> None:

@@ -460,6 +460,20 @@ def test_log_when_it_is_closed_then_who_is_to_be_called_back_is_before(world: Wo
     assert told.get_nowait().wait(0).proposal_id == id_of(2)
 
 
+def test_log_when_it_is_closed_while_another_reads_then_who_is_to_be_called_back_is_told_that_it_is_unknown(
+    world: World,
+) -> None:
+    result = world.waiting(world.connected())
+    deadline = time.monotonic() + DEADLINE_S
+    while world.carried._answers._reader is None:
+        assert time.monotonic() < deadline
+    told = world.called_back(2)
+    world.carried.close()
+    with pytest.raises(OutcomeUnknownError):
+        told.get_nowait().wait(0)
+    assert isinstance(result(), OutcomeUnknownError)
+
+
 def test_log_when_it_is_closed_then_what_is_unanswered_is_unknown_and_nothing_is_taken_any_more(world: World) -> None:
     pending = world.connected()
     result = world.waiting(pending)
