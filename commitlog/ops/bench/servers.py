@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from commitlog.config import Settings
+from commitlog.errors import LocalRuntimeError
 from commitlog.local.home import EmbeddedHome, mark_of
 from commitlog.local.processes import find_processes
 from commitlog.ops.service.ending import ended_with_us
@@ -20,6 +22,7 @@ from commitlog.ops.service.serve import prepare
 from commitlog.ops.service.supervisor import CARRIER, GATEWAY, SERVICES
 
 STOP_TIMEOUT_S = 20.0
+POLL_S = 0.02
 
 Say = Callable[[str], None]
 
@@ -63,13 +66,15 @@ def server_process(settings: Settings, program: str) -> psutil.Process:
 
 @contextmanager
 def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
-    """One of the processes that `serve` runs."""
+    """One of the processes that `serve` runs; a carrier is there for all who begin from now on."""
     service = next(each for each in (*SERVICES, GATEWAY, CARRIER) if each.name == name)
     log_file = settings.home / f"{name}.log"
     with log_file.open("ab") as output:
         environment = {**settings.environment(), **mark_of(settings.home)}
         process = subprocess.Popen(service.command(), env=environment, stdout=output, stderr=output)
     try:
+        if service is CARRIER:
+            _wait_for_carrier(settings, process, log_file)
         yield psutil.Process(process.pid)
     finally:
         process.terminate()
@@ -78,3 +83,12 @@ def service_process(settings: Settings, name: str) -> Iterator[psutil.Process]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _wait_for_carrier(settings: Settings, process: subprocess.Popen[bytes], log_file: Path) -> None:
+    """Whoever looks for it before it is there looks again seconds later."""
+    assert settings.carrier_socket is not None
+    while not settings.carrier_socket.exists():
+        if process.poll() is not None:
+            raise LocalRuntimeError("the carrier has ended:", log_file=log_file)
+        time.sleep(POLL_S)

@@ -336,9 +336,6 @@ class _Bench:
         self._say("publish to receipt, and until it is visible")
         with self._service("sequencer"), self._service("projector"), self._service(CARRIER.name):
             self._wait_visible(self._answered(), 0)
-            socket = self._own.carrier_socket
-            assert socket is not None
-            self._wait(socket.exists, True)
             return (
                 measure_latency(self._own, proposals=ONE_AT_A_TIME, per_second=0),
                 measure_latency(self._own, proposals=STEADY_S * PER_SECOND, per_second=PER_SECOND),
