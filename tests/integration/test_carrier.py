@@ -217,11 +217,11 @@ def test_carrier_when_few_propose_in_a_second_then_nobody_waits_for_others(
         send(self, *args, **more)
 
     monkeypatch.setattr(Sender, "send", noted)
-    with serving(settings), carrying(settings) as carrier, programs(settings, 3) as accesses:
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as accesses:
         line(carrier, accesses, ids)
 
         def turn() -> bool:
-            made = [proposal(ids, 3, append(f"{len(lingered)}-{n}", f"of-{n}"), writer=f"w{n}") for n in range(3)]
+            made = [proposal(ids, 2, append(f"{len(lingered)}-{n}", f"of-{n}"), writer=f"w{n}") for n in range(2)]
             for each in [sent(access, one) for access, one in zip(accesses, made, strict=True)]:
                 each.wait(ANSWER_S)
             return any(lingered)
@@ -240,11 +240,11 @@ def test_carrier_when_a_crowd_is_busy_then_leaves_the_cores_to_it(
     monkeypatch.setattr("commitlog.log.carrier.BUSY_PER_S", 0)
     # Each time that something comes.
     monkeypatch.setattr("commitlog.log.carrier.SPAN_S", 1e-6)
-    with serving(settings), carrying(settings) as carrier, programs(settings, 1) as first:
-        line(carrier, first, ids)
+    with serving(settings), carrying(settings) as carrier, programs(settings, 2) as two:
+        line(carrier, two, ids)
         assert not gives_way()
-        with programs(settings, 1) as second:
-            line(carrier, second, ids, before=1)
+        with programs(settings, 1) as third:
+            line(carrier, third, ids, before=2)
             wait_until(gives_way, "the carrier to give way")
         wait_until(lambda: not gives_way(), "it to do so no more")
 
