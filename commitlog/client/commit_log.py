@@ -344,8 +344,8 @@ class CommitLog(ReadableLog):
         What was written for a transaction stays, whatever the answer is, and so do files that it was to move: what no snapshot
         names `commitlog clean` removes.
 
-        It waits for room while thousands are unanswered, and, with a ``writer_seq``, for the one before of its writer. Beyond a
-        hundred unanswered ones a program goes past its machine's carrier, once those are answered.
+        It waits for room while thousands are unanswered, and, with a ``writer_seq``, for the one before of its writer. Beside a
+        carrier it waits as soon as a hundred are, for the answers to those before, and then goes past the carrier.
 
         Args:
             proposed: a proposal, or a transaction, which is not committed otherwise unless nothing of it was sent.

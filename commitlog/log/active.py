@@ -228,7 +228,7 @@ class Active:
             missing = min(self._gathering.expected(now_s), room) - max(alone, 1)
             if is_idle and missing > 0:
                 more = self._ports.proposals.poll(room - len(messages), self._gathering.wait_s, wanted=missing)
-                self._gathering.waited(len(more), now_s)
+                self._gathering.waited(sum(message.reply_to is None for message in more), now_s)
                 messages += more
             self._gathering.came(messages, now_s)
         return messages

@@ -359,8 +359,9 @@ class Answers:
                 pending = self._to_tell.popleft()
             except IndexError:
                 return
-            assert pending._tell is not None
-            pending._tell(pending)
+            tell, pending._tell = pending._tell, None
+            assert tell is not None
+            tell(pending)
 
     def stop_reading(self) -> None:
         """Waits until nobody reads, and lets nobody read any more; to be called after `end`."""

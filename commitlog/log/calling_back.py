@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 
 from commitlog.machine import Machine, Thread
+
+IDLE_S = 0.2
+"""So often it looks all the same: for those whose time is over while somebody else reads, and for what comes for nobody."""
+
+_logger = logging.getLogger("commitlog.publisher")
 
 
 class CallingBack:
@@ -13,12 +19,10 @@ class CallingBack:
 
     Args:
         machine: whose thread it is.
-        idle_s: so often it looks all the same; None is never.
     """
 
-    def __init__(self, machine: Machine, *, idle_s: float | None = None) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._idle_s = -1.0 if idle_s is None else idle_s
         # Let go when somebody is to be called back. An event has moments in which a signal leaves it taken for ever.
         self._uncalled = machine.lock()
         self._uncalled.acquire()
@@ -26,12 +30,17 @@ class CallingBack:
         self._thread: Thread | None = None
 
     def begin(self, call_back: Callable[[], None], name: str) -> None:
-        """Begin the thread, which calls this each time that it wakes."""
+        """Begin the thread, which calls this each time that it wakes, and once more as it ends."""
 
         def run() -> None:
-            while not self._is_ending:
-                self._uncalled.acquire(timeout=self._idle_s)
-                call_back()
+            is_last = False
+            while not is_last:
+                self._uncalled.acquire(timeout=IDLE_S)
+                is_last = self._is_ending
+                try:
+                    call_back()
+                except Exception:
+                    _logger.exception("whoever is to be called back may be later than they would be")
 
         self._thread = self._machine.thread(run, name)
 

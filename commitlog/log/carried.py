@@ -96,11 +96,13 @@ class Carried:
         A program of whose proposals very many are unanswered sends by itself.
         """
         now_s = self._machine.now_s()
-        if self._answers.awaited > UNANSWERED_MAX:
+        line = self._line
+        # What nobody waits for any more is answered, too.
+        if max(self._answers.awaited, 0 if line is None else line.unanswered) > UNANSWERED_MAX:
             self._by_itself_until_s = now_s + BY_ITSELF_S
         if now_s < self._by_itself_until_s:
             return None
-        line = self._line or self._connect(now_s)
+        line = line or self._connect(now_s)
         if line is None:
             return None
         if not is_awaited and not self._calls_back:
@@ -161,15 +163,21 @@ class Carried:
             if self._line is not line:
                 return
             self._looks_again_at_s = self._machine.now_s() + RETRY_S
+            away: CommitLogError | None = None
             for pending, letter in line.left():
                 if self._answers.awaits(pending):
-                    self._send_one_from_here(pending, letter)
+                    if away is None:
+                        away = self._send_one_from_here(pending, letter)
+                    else:
+                        # Each would wait as long as the first.
+                        self._answers.settle(pending, pending.unknown(str(away)))
                 line.forget(pending)
             # Not before: a signal may end this, and whoever reads next does what is left of it.
             self._line = None
             line.close()
 
-    def _send_one_from_here(self, pending: PendingProposal, letter: Letter) -> None:
+    def _send_one_from_here(self, pending: PendingProposal, letter: Letter) -> CommitLogError | None:
+        """Why nothing can be sent now; None where something can."""
         timeout_s = self._settings.receipts_timeout_ms / 1000
         try:
             own = self._publisher(timeout_s).publish_bytes(
@@ -177,8 +185,9 @@ class Carried:
             )
         except CommitLogError as error:
             self._answers.settle(pending, pending.unknown(str(error)))
-        else:
-            own.on_answer(partial(self._answered_here, pending))
+            return error if isinstance(error, LogUnavailableError) else None
+        own.on_answer(partial(self._answered_here, pending))
+        return None
 
     def _answered_here(self, pending: PendingProposal, own: PendingProposal) -> None:
         answer: Receipt | CommitLogError
@@ -286,6 +295,11 @@ class _Line:
     def has(self, proposal_id: ProposalId) -> bool:
         """Whether a proposal with this id is not answered."""
         return any(pending.proposal_id == proposal_id for pending in list(self._sent))
+
+    @property
+    def unanswered(self) -> int:
+        """How many it has brought no answer to."""
+        return len(self._sent)
 
     def break_off(self) -> None:
         """Nothing more goes over it, which who reads it sees."""

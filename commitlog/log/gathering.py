@@ -53,7 +53,7 @@ class Gathering:
         return 1 if now_s < self._rests_until_s else self._expected
 
     def waited(self, came: int, now_s: float) -> None:
-        """Notes how many proposals a wait has brought that began at that moment."""
+        """Notes how many proposals a wait has brought, by no carrier, that began at that moment."""
         if came:
             self._in_vain, self._rest_s = 0, LATELY_S
             return

@@ -47,7 +47,6 @@ from commitlog.log.triage import Triage, in_words, triage
 _logger = logging.getLogger("commitlog.publisher")
 
 POLL_S = 0.05
-IDLE_S = 0.2
 UNHEARD_MAX = 100
 AWAITED_MAX = 20_000
 OVERDUE_S = 10.0
@@ -117,8 +116,7 @@ class Publisher:
         self._deliveries_heard_at = 0.0
         self._overdue_looked_for_at = 0.0
         self._unsent: dict[PendingProposal, None] = {}
-        # What comes for nobody is not to pile up: it looks now and then.
-        self._calling_back = CallingBack(settings.machine, idle_s=IDLE_S)
+        self._calling_back = CallingBack(settings.machine)
         self._answers = Answers(self._read, self._calling_back.wake, settings.machine, self._senders.waits)
         self._is_closing = False
         self._calling_back.begin(lambda: self._answers.read_for_others(POLL_S), "commitlog-receipts")
@@ -192,7 +190,7 @@ class Publisher:
         return self._answers.ended
 
     def others_wait(self, waiting: int) -> None:
-        """Note that so many programs wait, and propose nothing more before an answer comes."""
+        """Note that for so many answers somebody waits who proposes nothing more before."""
         self._senders.waits(waiting)
 
     def take_reply(self, encoded: bytes) -> None:

@@ -454,10 +454,11 @@ def test_carrier_when_proposals_are_called_back_then_they_are_no_crowd(
     with serving(settings), carrying(settings) as carrier, programs(settings, 1) as [access], CommitLog(access) as log:
         line(carrier, [access], ids)
         waiting.clear()
+        before = carrier.carried
         made = [proposal(ids, 1, append(str(number), "of-0")) for number in range(40)]
         for future in [log.submit_async(each) for each in made]:
             assert future.result(ANSWER_S).committed
-        assert max(waiting) == 0
+        assert (max(waiting), carrier.carried) == (0, before + len(made))
         sent(access, proposal(ids, 1, append("waited for", "of-0"))).wait(ANSWER_S)
         assert max(waiting) == 1
 

@@ -67,9 +67,9 @@ class World:
     def propose(self, value: bytes | None = None, *, writer: str = "w1", reply_to: str | None = None) -> None:
         self.waiting.append(self._proposal(value, writer, reply_to))
 
-    def propose_soon(self, *, writer: str) -> None:
+    def propose_soon(self, *, writer: str, reply_to: str | None = None) -> None:
         """A proposal that only who waits for more gets now."""
-        self.coming.append(self._proposal(None, writer))
+        self.coming.append(self._proposal(None, writer, reply_to))
 
     def _proposal(self, value: bytes | None, writer: str, reply_to: str | None = None) -> Incoming:
         self.sent += 1
@@ -308,6 +308,16 @@ def test_proposals_when_waits_were_in_vain_then_they_go_at_once() -> None:
     running = busy(3)
     for _ in range(IN_VAIN_MAX + 1):
         running.world.propose(writer="w0")
+        while running.world.waiting or not running.active.is_quiet:
+            running.step()
+    assert running.world.waited_for == [(2, WAIT_S)] * IN_VAIN_MAX
+
+
+def test_proposals_when_waits_brought_only_what_a_carrier_brings_then_they_were_in_vain() -> None:
+    running = busy(3)
+    for _ in range(IN_VAIN_MAX + 1):
+        running.world.propose(writer="w0")
+        running.world.propose_soon(writer="w9", reply_to="away")
         while running.world.waiting or not running.active.is_quiet:
             running.step()
     assert running.world.waited_for == [(2, WAIT_S)] * IN_VAIN_MAX

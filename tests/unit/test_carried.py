@@ -112,11 +112,13 @@ class OwnPublisher:
         self._answers = Answers(lambda timeout_s: False, lambda: None)
         self.sent: list[PendingProposal] = []
         self.is_away = False
+        self.asked = 0
         self._came = threading.Condition()
 
     def publish_bytes(
         self, encoded: bytes, proposal_id: bytes, writer_id: str, *, traceparent: str | None
     ) -> PendingProposal:
+        self.asked += 1
         if self.is_away:
             raise LogUnavailableError("k:1")
         own = PendingProposal(self._answers, proposal_id, 0, DEADLINE_S)
@@ -403,9 +405,17 @@ def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_whi
     for pending in found[:UNANSWERED_MAX]:
         assert pending is not None
         pending.forget()
-    assert world.publish(UNANSWERED_MAX + 4) is None
+    # What nobody waits for any more is answered, too, and needs room.
+    for number in (4, 5):
+        monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
+        assert world.publish(UNANSWERED_MAX + number) is None
+    world.carrier.answer(id_of(2))
+    deadline = time.monotonic() + DEADLINE_S
+    while world.carried.is_sending(id_of(2)):
+        assert time.monotonic() < deadline
+    assert world.publish(UNANSWERED_MAX + 6) is None
     monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
-    assert world.publish(UNANSWERED_MAX + 5) is not None
+    assert world.publish(UNANSWERED_MAX + 7) is not None
 
 
 def test_carrier_when_as_many_threads_wait_as_may_and_none_reads_then_the_line_has_room_for_their_answers(
@@ -436,6 +446,29 @@ def test_proposal_when_nobody_waits_for_it_and_no_answer_comes_then_called_back_
     pending = world.called_back(2, 0.01).get(timeout=DEADLINE_S)
     with pytest.raises(OutcomeUnknownError):
         pending.wait(0)
+
+
+def test_proposal_when_its_time_is_over_while_another_reads_then_called_back(world: World) -> None:
+    result = world.waiting(world.connected())
+    deadline = time.monotonic() + DEADLINE_S
+    while world.carried._answers._reader is None:
+        assert time.monotonic() < deadline
+    pending = world.called_back(2, 0.01).get(timeout=DEADLINE_S)
+    with pytest.raises(OutcomeUnknownError):
+        pending.wait(0)
+    world.carrier.answer(id_of(1))
+    assert result().proposal_id == id_of(1)
+
+
+def test_carrier_when_it_is_lost_and_nothing_can_be_sent_from_here_then_not_tried_for_each(world: World) -> None:
+    world.connected().forget()
+    world.publisher.is_away = True
+    told = [world.called_back(number) for number in range(2, 6)]
+    world.carrier.hang_up()
+    for each in told:
+        with pytest.raises(OutcomeUnknownError):
+            each.get(timeout=DEADLINE_S).wait(0)
+    assert world.publisher.asked == 1
 
 
 def test_carrier_when_it_hangs_up_and_nobody_waits_then_sent_from_here_and_called_back(world: World) -> None:

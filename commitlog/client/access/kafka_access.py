@@ -103,29 +103,31 @@ class _Connections:
             encoded, proposal_id, writer_id, traceparent=traceparent, is_awaited=is_awaited
         )
         if carried is not None and not is_awaited:
-            self._own.last = carried
+            self._own.last[carried.partition] = carried
         if publisher is not None:
             # While answers come by the carrier, those to all others would be heard for nothing.
             publisher.listens_s = math.inf if carried is None else 0.0
         return carried
 
-    def wait_for_carried(self, timeout_s: float) -> None:
-        """Return when nothing that goes from here could overtake what this thread has given to the carrier.
+    def wait_for_carried(self, timeout_s: float) -> float:
+        """Return when nothing that goes from here could overtake what this thread has given to the carrier; what is left of
+        the time.
 
         Raises:
             LogUnavailableError: that stays unanswered.
         """
-        last = self._own.last
-        if last is None or last.done:
-            return
-        with suppress(CommitLogError):
-            last.wait(timeout_s)
-        if not last.done:
-            raise LogUnavailableError(
-                self._settings.bootstrap_servers,
-                waited_ms=int(timeout_s * 1000),
-                detail="what was sent before, by this machine's carrier, is unanswered",
-            )
+        deadline = time.monotonic() + timeout_s
+        for last in list(self._own.last.values()):
+            with suppress(CommitLogError):
+                last.wait(max(0.0, deadline - time.monotonic()))
+            if not last.done:
+                raise LogUnavailableError(
+                    self._settings.bootstrap_servers,
+                    waited_ms=int(timeout_s * 1000),
+                    detail="what was sent before, by this machine's carrier, is unanswered",
+                )
+        self._own.last.clear()
+        return max(0.0, deadline - time.monotonic())
 
     def publisher(self, timeout_s: float | None = None) -> Publisher:
         if self._publisher is not None and not self._is_closed:
@@ -195,9 +197,10 @@ class _Connections:
 
 
 class _CarriedOfThread(threading.local):
-    """What the thread that asks has given to the carrier last, without waiting for the answer."""
+    """What the thread that asks has given to the carrier last, of each partition, without waiting for the answer."""
 
-    last: PendingProposal | None = None
+    def __init__(self) -> None:
+        self.last: dict[int, PendingProposal] = {}
 
 
 class KafkaAccess:
@@ -301,7 +304,7 @@ class KafkaAccess:
             if carried is not None:
                 return carried
         given_s = self._settings.receipts_timeout_ms / 1000 if timeout_s is None else timeout_s
-        connections.wait_for_carried(given_s)
+        timeout_s = connections.wait_for_carried(given_s)
         return connections.publisher(timeout_s).publish_bytes(
             encoded, proposal.proposal_id, proposal.writer_id, timeout_s=timeout_s, traceparent=traceparent
         )

@@ -180,7 +180,7 @@ def projector_command(settings: Settings) -> None:
 @click.command("carrier")
 @settings_options
 def carrier_command(settings: Settings) -> None:
-    """Run a carrier, by which programs of this machine that wait for their answers propose together.
+    """Run a carrier, by which programs of this machine with few proposals at a time propose together.
 
     Programs find it by the file of its socket, carrier_socket. Without one they propose by themselves, which costs the
     broker more.
