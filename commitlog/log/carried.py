@@ -1,9 +1,8 @@
 """Proposals that the carrier of this machine takes to the log, for a program of whose proposals few are unanswered at a time.
 
 Whoever waits reads the line for everybody, as `publisher` has it, and while nobody waits, a thread that calls back whoever is
-to be. Where the carrier is gone, says nothing any more,
-or has never been there, proposals go to Kafka from here: those that it had, and did not answer, too. The log decides an id
-once, so it does not matter whether the carrier had sent them.
+to be. Where the carrier is gone, says nothing any more, or has never been there, proposals go to Kafka from here: those that it
+had, and did not answer, too. The log decides an id once, so it does not matter whether the carrier had sent them.
 """
 
 from __future__ import annotations

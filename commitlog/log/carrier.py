@@ -95,6 +95,7 @@ class Carrier:
         self._hello = hello(self._publisher.genesis.log_id)
         self._incoming = select.poll()
         self._programs: dict[int, _Program] = {}
+        # Those of whoever waits: the crowd.
         self._awaited: dict[PendingProposal, None] = {}
         self._span_began_s = self._machine.now_s()
         self._carried_before = 0
