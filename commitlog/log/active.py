@@ -18,7 +18,7 @@ from commitlog.domain.model import Position, Receipt
 from commitlog.errors import LogLossError
 from commitlog.log.batches import Addressee, Batch, Decider, Incoming
 from commitlog.log.codec import Heartbeat, encode_heartbeat
-from commitlog.log.gathering import Gathering
+from commitlog.log.gathering import Gathering, by_no_carrier
 from commitlog.log.ports import Ports
 from commitlog.log.replica import Untold
 from commitlog.log.serving import DoubtError, Records, SentBatch, Serving, Telling
@@ -223,12 +223,10 @@ class Active:
         messages = self._ports.proposals.poll(room, IDLE_WAIT_S if is_idle else 0)
         if messages and len(messages) < room:
             now_s = self._ports.clock_s()
-            # What a carrier brings has waited there for others.
-            alone = sum(message.reply_to is None for message in messages)
-            missing = min(self._gathering.expected(now_s), room) - max(alone, 1)
+            missing = min(self._gathering.expected(now_s), room) - max(len(by_no_carrier(messages)), 1)
             if is_idle and missing > 0:
                 more = self._ports.proposals.poll(room - len(messages), self._gathering.wait_s, wanted=missing)
-                self._gathering.waited(sum(message.reply_to is None for message in more), now_s)
+                self._gathering.waited(len(by_no_carrier(more)), now_s)
                 messages += more
             self._gathering.came(messages, now_s)
         return messages

@@ -29,6 +29,11 @@ class CallingBack:
         self._is_ending = False
         self._thread: Thread | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a thread."""
+        return self._thread is not None
+
     def begin(self, call_back: Callable[[], None], name: str) -> None:
         """Begin the thread, which calls this each time that it wakes, and once more as it ends."""
 

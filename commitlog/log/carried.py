@@ -73,7 +73,6 @@ class Carried:
         self._genesis = genesis
         self._publisher = publisher
         self._calling_back = CallingBack(settings.machine)
-        self._calls_back = False
         self._answers = Answers(self._read, self._calling_back.wake, settings.machine)
         self._changing = threading.Lock()
         self._line: _Line | None = None
@@ -104,7 +103,7 @@ class Carried:
         line = line or self._connect(now_s)
         if line is None:
             return None
-        if not is_awaited and not self._calls_back:
+        if not is_awaited and not self._calling_back.has_begun:
             self._begin_to_call_back()
         partition = partition_for(writer_id, self._genesis.partitions)
         pending = PendingProposal(self._answers, proposal_id, partition, self._settings.receipts_timeout_ms / 1000)
@@ -200,10 +199,9 @@ class Carried:
 
     def _begin_to_call_back(self) -> None:
         with self._changing:
-            if not self._calls_back and not self._is_closed:
-                # In this order: a signal in between leaves a thread too many, rather than none.
+            if not self._calling_back.has_begun and not self._is_closed:
+                # A signal may end this once there is a thread: then there is one too many, rather than none.
                 self._calling_back.begin(lambda: self._answers.read_for_others(POLL_S), "commitlog-carried")
-                self._calls_back = True
 
     def _read(self, timeout_s: float) -> bool:
         """Read once, for whoever it is."""

@@ -24,6 +24,11 @@ REST_S_MAX = 1.6
 """The longest for which nobody waits then: writers who begin to wait for their answers meanwhile are found after it."""
 
 
+def by_no_carrier(messages: Iterable[Incoming]) -> list[Incoming]:
+    """Those that have not waited for others already, where a carrier was."""
+    return [message for message in messages if message.reply_to is None]
+
+
 class Gathering:
     """Counts what comes by no carrier, in spans of a tenth of a second; the last whole one tells what to expect.
 
@@ -42,10 +47,9 @@ class Gathering:
     def came(self, messages: Iterable[Incoming], now_s: float) -> None:
         """Notes what has come."""
         self._move_on(now_s)
-        for message in messages:
-            if message.reply_to is None:
-                self._writers.add(message.key)
-                self._proposals += 1
+        for message in by_no_carrier(messages):
+            self._writers.add(message.key)
+            self._proposals += 1
 
     def expected(self, now_s: float) -> int:
         """How many proposals are worth waiting for, the first one among them."""

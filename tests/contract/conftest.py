@@ -4,7 +4,6 @@ carrier between."""
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +16,6 @@ from commitlog.client import CommitLog
 from commitlog.client.access.kafka_access import KafkaAccess
 from commitlog.config import Settings
 from commitlog.testing import InMemoryCommitLog
-
-CARRIER_S = 60.0
 
 
 @pytest.fixture(scope="module", params=["memory", "broker"])
@@ -97,15 +94,15 @@ def _served(kafka: str, database_url: str, lake: Path) -> Iterator[Settings]:
 
 @contextmanager
 def _carried(settings: Settings) -> Iterator[None]:
+    from log_running import wait_until
+
     from commitlog.log.carrier import Carrier
 
     carrier = Carrier(settings)
     with _running(carrier.run):
         assert settings.carrier_socket is not None
         # Whoever looks for it before it is there looks again in five seconds.
-        deadline = time.monotonic() + CARRIER_S
-        while not settings.carrier_socket.exists():
-            assert time.monotonic() < deadline
+        wait_until(settings.carrier_socket.exists, "a carrier")
         yield
     assert carrier.carried > 0
 

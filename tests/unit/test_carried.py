@@ -46,6 +46,12 @@ def receipt_of(proposal_id: bytes, seq: int = 1, detail: str | None = None) -> m
     return m.Receipt(m.Position(0, seq), seq, proposal_id, m.Verdict.COMMITTED, seq, seq, None, detail, m.Assigned(), 0)
 
 
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+
+
 class PlayedCarrier:
     """Takes one program after another; the test says what it does."""
 
@@ -391,9 +397,7 @@ def test_proposal_when_its_answer_comes_late_then_it_is_not_on_its_way_any_more(
     pending = world.connected()
     pending.forget()
     world.carrier.answer(id_of(1))
-    deadline = time.monotonic() + DEADLINE_S
-    while world.carried.is_sending(id_of(1)):
-        assert time.monotonic() < deadline
+    until(lambda: not world.carried.is_sending(id_of(1)))
 
 
 def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_while(
@@ -410,9 +414,7 @@ def test_program_when_many_of_its_threads_wait_then_it_sends_by_itself_for_a_whi
         monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
         assert world.publish(UNANSWERED_MAX + number) is None
     world.carrier.answer(id_of(2))
-    deadline = time.monotonic() + DEADLINE_S
-    while world.carried.is_sending(id_of(2)):
-        assert time.monotonic() < deadline
+    until(lambda: not world.carried.is_sending(id_of(2)))
     assert world.publish(UNANSWERED_MAX + 6) is None
     monkeypatch.setattr(world.carried, "_by_itself_until_s", 0.0)
     assert world.publish(UNANSWERED_MAX + 7) is not None
@@ -450,9 +452,7 @@ def test_proposal_when_nobody_waits_for_it_and_no_answer_comes_then_called_back_
 
 def test_proposal_when_its_time_is_over_while_another_reads_then_called_back(world: World) -> None:
     result = world.waiting(world.connected())
-    deadline = time.monotonic() + DEADLINE_S
-    while world.carried._answers._reader is None:
-        assert time.monotonic() < deadline
+    until(lambda: world.carried._answers._reader is not None)
     pending = world.called_back(2, 0.01).get(timeout=DEADLINE_S)
     with pytest.raises(OutcomeUnknownError):
         pending.wait(0)
@@ -485,9 +485,7 @@ def test_log_when_it_is_closed_then_who_is_to_be_called_back_is_before(world: Wo
     told = world.called_back(2)
     closing = threading.Thread(target=world.carried.close)
     closing.start()
-    deadline = time.monotonic() + DEADLINE_S
-    while not world.carried._is_closed:
-        assert time.monotonic() < deadline
+    until(lambda: world.carried._is_closed)
     world.carrier.answer(id_of(2))
     closing.join(DEADLINE_S)
     assert told.get_nowait().wait(0).proposal_id == id_of(2)
@@ -497,9 +495,7 @@ def test_log_when_it_is_closed_while_another_reads_then_who_is_to_be_called_back
     world: World,
 ) -> None:
     result = world.waiting(world.connected())
-    deadline = time.monotonic() + DEADLINE_S
-    while world.carried._answers._reader is None:
-        assert time.monotonic() < deadline
+    until(lambda: world.carried._answers._reader is not None)
     told = world.called_back(2)
     world.carried.close()
     with pytest.raises(OutcomeUnknownError):
