@@ -11,7 +11,7 @@ from commitlog.config import Settings
 from commitlog.domain import model as m
 from commitlog.domain.model.ids import partition_for
 from commitlog.log.codec import encode_proposal
-from commitlog.log.connection import make_producer
+from commitlog.log.connection import ready_producer
 from commitlog.log.genesis import require_genesis
 from commitlog.log.topics import topics_of
 
@@ -38,13 +38,19 @@ def make_backlog(settings: Settings, proposals: int, columns: int) -> list[Recor
     ]
 
 
-def publish_all(settings: Settings, backlog: Sequence[Record]) -> None:
-    """Publish a backlog as fast as Kafka takes it."""
-    producer = make_producer(settings, linger_ms=2)
-    topic = topics_of(settings.log).proposals
-    for record in backlog:
-        producer.produce(topic, record.value, key=record.key, partition=record.partition)
-    producer.flush()
+class BacklogPublisher:
+    """Publishes backlogs as fast as Kafka takes them; made before anything counts, for a new producer may need half a second
+    before it sends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._topic = topics_of(settings.log).proposals
+        self._producer = ready_producer(settings, self._topic, linger_ms=2)
+
+    def publish(self, backlog: Sequence[Record]) -> None:
+        """Return when Kafka has all of it."""
+        for record in backlog:
+            self._producer.produce(self._topic, record.value, key=record.key, partition=record.partition)
+        self._producer.flush()
 
 
 def make_proposal(number: int, columns: int) -> m.Proposal:

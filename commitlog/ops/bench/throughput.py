@@ -32,7 +32,7 @@ from commitlog.log.connection import end_offset, end_offsets
 from commitlog.log.genesis import require_genesis
 from commitlog.log.publisher import Publisher
 from commitlog.log.topics import topics_of
-from commitlog.ops.bench.backlog import COLUMNS, TABLES, Record, make_backlog, make_proposal, publish_all
+from commitlog.ops.bench.backlog import COLUMNS, TABLES, BacklogPublisher, Record, make_backlog, make_proposal
 from commitlog.ops.bench.copy_loop import CopyJob, copy_in_process
 from commitlog.ops.bench.cpu import cpu_time
 from commitlog.ops.bench.goals import Goal
@@ -251,6 +251,7 @@ class _Bench:
         self._partitions = range(require_genesis(own).partitions)
         self._topics = topics_of(own.log)
         self._stock = StockLake.create(own, table_names(1))
+        self._backlogs = BacklogPublisher(own)
         self._copies = 0
 
     def warm_up(self, seconds: float) -> None:
@@ -265,7 +266,7 @@ class _Bench:
                 tx.create_table(table_name(WARM_UP.tables, 0), dict.fromkeys(WRITERS_COLUMNS, "int64"))
             run_team(self._own, WARM_UP, seconds, Meter({}))
             last = self._answered()
-            publish_all(self._own, make_backlog(self._own, WARM_UP_PROPOSALS, COLUMNS))
+            self._backlogs.publish(make_backlog(self._own, WARM_UP_PROPOSALS, COLUMNS))
             self._wait_visible(last, WARM_UP_PROPOSALS)
 
     # --- rates --------------------------------------------------------------------------------------------------------
@@ -316,14 +317,14 @@ class _Bench:
             last = self._answered()
             self._wait_visible(last, 0)
             began = time.perf_counter()
-            publish_all(self._own, backlog)
+            self._backlogs.publish(backlog)
             self._wait_visible(last, len(backlog))
             return time.perf_counter() - began
 
     def _timed(self, service: psutil.Process, backlog: Sequence[Record], wait: Callable[[], None]) -> _Took:
         """What a service takes for a backlog, which is there when it goes on."""
         service.suspend()
-        publish_all(self._own, backlog)
+        self._backlogs.publish(backlog)
         before, began = cpu_time(service), time.perf_counter()
         service.resume()
         wait()
