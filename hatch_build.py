@@ -87,8 +87,9 @@ LEFT_OUT = (
 )
 """What stands among it and is not done for every proposal: a sixth of the time that compiling takes."""
 
-OPTIMISATION = "1"
-"""mypyc's own choice, 3, takes longer to compile than people wait for `make env`."""
+OPTIMISATION = "3"
+"""A decision takes 6 % less than with 1, and `make env` eight seconds more. A linker that sees all files as one gains 2 % more,
+and takes forty seconds."""
 
 WORKSHOP = Path("build/mypyc")
 NOT_COMPILED = 3
