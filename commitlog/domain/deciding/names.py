@@ -8,6 +8,7 @@ since, or means another by now, still means the one that the writer saw, and is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from commitlog.domain.model import ChangeKind, InvalidCode
 from commitlog.domain.model.definitions import TableDefinition, quoted
@@ -18,49 +19,56 @@ from commitlog.domain.state.index import Entry, Referrer, SchemaState, Sequencer
 from commitlog.errors import InvalidChangeError
 
 
+class _Said:
+    """What a changeset itself says of names, by schema id for tables and views; None: nothing has a name any more.
+
+    Nearly every one says nothing, and shares the one that is empty. Dictionaries for sets, which take several times as much.
+    references: new foreign keys, with the id of the table that each refers to.
+    """
+
+    __slots__ = ("called", "definitions", "dropped", "entries", "made", "references", "schemas")
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, SchemaState | None] = {}
+        self.entries: dict[tuple[int, str], Entry | None] = {}
+        self.definitions: dict[int, TableDefinition] = {}
+        self.called: dict[int, str] = {}
+        self.made: dict[Entry | SchemaState, None] = {}
+        self.dropped: dict[Entry, None] = {}
+        self.references: list[tuple[Referrer, int]] = []
+
+
+_NOTHING_SAID: Final = _Said()
+
+
 class Names:
     """The names of one proposal; what its changes make, drop, rename, redefine or pass over is seen by the later ones."""
 
-    __slots__ = (
-        "_base",
-        "_called",
-        "_definitions",
-        "_dropped",
-        "_entries",
-        "_head",
-        "_length_max",
-        "_made",
-        "_references",
-        "_schemas",
-        "_state",
-    )
+    __slots__ = ("_base", "_head", "_length_max", "_said", "_state")
 
     def __init__(self, state: SequencerState, base_snapshot_id: int) -> None:
         self._state = state
         self._base = base_snapshot_id
         self._head = state.head_snapshot_id
         self._length_max = state.settings.name_length_max
-        # What the changeset itself says of a folded name, by schema id for tables and views; None: nothing has it any more.
-        self._schemas: dict[str, SchemaState | None] = {}
-        self._entries: dict[tuple[int, str], Entry | None] = {}
-        self._definitions: dict[int, TableDefinition] = {}
-        self._called: dict[int, str] = {}
-        # Dictionaries, for an empty set is several times as large, and nearly every proposal leaves these empty.
-        self._made: dict[Entry | SchemaState, None] = {}
-        self._dropped: dict[Entry, None] = {}
-        # New foreign keys, with the id of the table that each refers to.
-        self._references: list[tuple[Referrer, int]] = []
+        self._said = _NOTHING_SAID
+
+    def _own(self) -> _Said:
+        """For whoever has something to say."""
+        if self._said is _NOTHING_SAID:
+            self._said = _Said()
+        return self._said
 
     # --- the one look-up ----------------------------------------------------------------------------------------------
 
     def _schema_at(self, folded: str, snapshot_id: int) -> SchemaState | None:
-        if self._schemas and folded in self._schemas:
-            return self._schemas[folded]
+        if self._said.schemas and folded in self._said.schemas:
+            return self._said.schemas[folded]
         return self._state.schema_at(folded, snapshot_id)
 
     def _entry_at(self, schema: SchemaState, folded: str, snapshot_id: int) -> Entry | None:
-        if self._entries and (schema.schema_id, folded) in self._entries:
-            return self._entries[schema.schema_id, folded]
+        if self._said.entries and (schema.schema_id, folded) in self._said.entries:
+            return self._said.entries[schema.schema_id, folded]
         return self._state.entry_at(schema, folded, snapshot_id)
 
     # --- to the writer ------------------------------------------------------------------------------------------------
@@ -72,7 +80,7 @@ class Names:
         schema = self._schema_at(folded, self._base)
         if schema is not None:
             return schema
-        if folded in self._schemas:
+        if folded in self._said.schemas:
             raise InvalidChangeError(
                 InvalidCode.DROPPED_IN_CHANGESET, f"schema {quoted(name)} was dropped earlier in this changeset"
             )
@@ -98,7 +106,7 @@ class Names:
         entry = self._entry_at(schema, folded, self._base)
         if entry is None:
             shown = f"{what} {quoted(schema.name)}.{quoted(name)}"
-            if (schema.schema_id, folded) in self._entries:
+            if (schema.schema_id, folded) in self._said.entries:
                 raise InvalidChangeError(
                     InvalidCode.DROPPED_IN_CHANGESET, f"{shown} was dropped or renamed earlier in this changeset"
                 )
@@ -121,7 +129,7 @@ class Names:
 
     def definition(self, table: TableState) -> TableDefinition | None:
         """The table's columns as the writer knows them; None when they were changed since the base (rules.md 12.2)."""
-        altered = self._definitions.get(table.table_id)
+        altered = self._said.definitions.get(table.table_id)
         if altered is not None:
             return altered
         return table.definition if table.is_known_at(self._base) else None
@@ -130,17 +138,17 @@ class Names:
         """What the writer calls a table, in the case as written; None when it was renamed since the base."""
         if table.last.get(ChangeKind.RENAME_TABLE, -1) > self._base:
             return None
-        return self._called.get(table.table_id, table.definition.name)
+        return self._said.called.get(table.table_id, table.definition.name)
 
     def newest_definition(self, table: TableState) -> TableDefinition:
         """The table's columns at the head, as the changeset has altered them."""
-        return self._definitions.get(table.table_id) or table.definition
+        return self._said.definitions.get(table.table_id) or table.definition
 
     def table_of_id(self, table_id: int) -> TableState:
         """The table of that id, which may be one that the changeset makes."""
         table = self._state.tables.get(table_id)
         if table is None:
-            table = next(made for made in self._made if isinstance(made, TableState) and made.table_id == table_id)
+            table = next(made for made in self._said.made if isinstance(made, TableState) and made.table_id == table_id)
         return table
 
     # --- at the head --------------------------------------------------------------------------------------------------
@@ -158,8 +166,8 @@ class Names:
         self.check(schema_name, "schema")
         folded = fold(name)
         for schema in self._schemas_meant(schema_name):
-            if (schema.schema_id, folded) in self._entries:
-                return schema, self._entries[schema.schema_id, folded]
+            if (schema.schema_id, folded) in self._said.entries:
+                return schema, self._said.entries[schema.schema_id, folded]
         schema_at_head = self._schema_at(fold(schema_name), self._head)
         return None if schema_at_head is None else (schema_at_head, self._entry_at(schema_at_head, folded, self._head))
 
@@ -174,16 +182,16 @@ class Names:
 
     def adopt_schema(self, name: str, schema: SchemaState | None) -> None:
         """Let the later changes see the head as a skipped CREATE_SCHEMA or DROP_SCHEMA found it."""
-        self._schemas[fold(name)] = schema
+        self._own().schemas[fold(name)] = schema
 
     def adopt(self, schema: SchemaState, name: str, entry: Entry) -> None:
         """Let the later changes see what a skipped CREATE found at the head, beside what the earlier ones did."""
         for seen in self._schemas_meant(schema.name):
             if seen is not schema:
-                own = {n: e for (schema_id, n), e in self._entries.items() if schema_id == seen.schema_id}
-                self._entries.update({(schema.schema_id, n): e for n, e in own.items()})
-        self._schemas[fold(schema.name)] = schema
-        self._entries[schema.schema_id, fold(name)] = entry
+                own = {n: e for (schema_id, n), e in self._said.entries.items() if schema_id == seen.schema_id}
+                self._own().entries.update({(schema.schema_id, n): e for n, e in own.items()})
+        self._own().schemas[fold(schema.name)] = schema
+        self._own().entries[schema.schema_id, fold(name)] = entry
 
     def adopt_absence(self, schema_name: str, name: str) -> None:
         """Let the later changes see that a skipped DROP found nothing at the head."""
@@ -192,8 +200,8 @@ class Names:
         for schema in self._schemas_meant(schema_name):
             at_base = self._state.entry_at(schema, folded, self._base)
             if at_base is not None and at_base.dropped_at is not None:
-                self._dropped[at_base] = None
-            self._entries[schema.schema_id, folded] = None
+                self._own().dropped[at_base] = None
+            self._own().entries[schema.schema_id, folded] = None
 
     # --- what the changeset does --------------------------------------------------------------------------------------
 
@@ -230,11 +238,11 @@ class Names:
 
     def is_made_here(self, thing: Entry | SchemaState | None) -> bool:
         """Whether the changeset itself makes it; no other proposal can have touched it then."""
-        return thing in self._made
+        return thing in self._said.made
 
     def check_not_made_here(self, thing: Entry | SchemaState, verb: str) -> None:
         """Refuse to drop, rename or alter what the changeset itself creates."""
-        if thing in self._made:
+        if thing in self._said.made:
             raise InvalidChangeError(
                 InvalidCode.CREATED_IN_CHANGESET,
                 f"{quoted(thing.name)} is created by this changeset, which cannot {verb} it as well",
@@ -242,62 +250,64 @@ class Names:
 
     def make_schema(self, schema: SchemaState) -> None:
         """Bring in a new schema under its name."""
-        self._schemas[fold(schema.name)] = schema
-        self._made[schema] = None
+        self._own().schemas[fold(schema.name)] = schema
+        self._own().made[schema] = None
 
     def make(self, schema: SchemaState, entry: Entry) -> None:
         """Bring in a new table or view under its name."""
-        self._entries[schema.schema_id, fold(entry.name)] = entry
-        self._made[entry] = None
+        self._own().entries[schema.schema_id, fold(entry.name)] = entry
+        self._own().made[entry] = None
 
     def refer(self, child: TableState, number: int, parent_id: int) -> None:
         """Bring in a foreign key of a new table."""
-        self._references.append((Referrer(child, number), parent_id))
+        self._own().references.append((Referrer(child, number), parent_id))
 
     def redefine(self, table: TableState, definition: TableDefinition) -> None:
         """Let a table have other columns from here on."""
-        self._definitions[table.table_id] = definition
+        self._own().definitions[table.table_id] = definition
 
     def rename(self, table: TableState, name: str, new_name: str) -> None:
         """Let a table have another name from here on."""
-        self._entries[table.schema.schema_id, fold(name)] = None
-        self._entries[table.schema.schema_id, fold(new_name)] = table
-        self._called[table.table_id] = new_name
+        self._own().entries[table.schema.schema_id, fold(name)] = None
+        self._own().entries[table.schema.schema_id, fold(new_name)] = table
+        self._own().called[table.table_id] = new_name
         known = self.definition(table)
         if known is not None:
             self.redefine(table, known.replace(name=new_name))
 
     def drop(self, entry: Entry, name: str) -> None:
         """Take a table or view out, which had that name."""
-        self._dropped[entry] = None
-        self._entries[entry.schema.schema_id, fold(name)] = None
+        self._own().dropped[entry] = None
+        self._own().entries[entry.schema.schema_id, fold(name)] = None
 
     def is_dropped(self, entry: Entry) -> bool:
         """Whether the changeset drops it."""
-        return entry in self._dropped
+        return entry in self._said.dropped
 
     def contents(self, schema: SchemaState) -> tuple[list[Entry], list[Entry]]:
         """What is in a schema: what was so at the base, or was adopted, and is not dropped; and what the changeset made."""
         held = [entry for entry in schema.entries.values() if self._is_held(entry)]
-        entries = self._entries.items()
+        entries = self._said.entries.items()
         made = [
-            e for (schema_id, _), e in entries if schema_id == schema.schema_id and e is not None and e in self._made
+            e
+            for (schema_id, _), e in entries
+            if schema_id == schema.schema_id and e is not None and e in self._said.made
         ]
         return held, made
 
     def _is_held(self, entry: Entry) -> bool:
         alive_at_base = entry.created_at <= self._base and (entry.dropped_at is None or entry.dropped_at > self._base)
-        adopted = self._entries.get((entry.schema.schema_id, fold(entry.name))) is entry
-        return (alive_at_base or adopted) and entry not in self._dropped
+        adopted = self._said.entries.get((entry.schema.schema_id, fold(entry.name))) is entry
+        return (alive_at_base or adopted) and entry not in self._said.dropped
 
     def drop_schema(self, schema: SchemaState, name: str, held: list[Entry]) -> None:
         """Take a schema out, and with it what it holds."""
-        self._dropped.update(dict.fromkeys(held))
-        self._schemas[fold(name)] = None
+        self._own().dropped.update(dict.fromkeys(held))
+        self._own().schemas[fold(name)] = None
 
     def referrers(self, table: TableState) -> Iterator[Referrer]:
         """Every table that refers to ``table`` and is not dropped by the changeset, once for each of its foreign keys."""
-        made = [referrer for referrer, parent_id in self._references if parent_id == table.table_id]
+        made = [referrer for referrer, parent_id in self._said.references if parent_id == table.table_id]
         for referrer in (*self._state.referrers.get(table.table_id, ()), *made):
-            if referrer.table not in self._dropped:
+            if referrer.table not in self._said.dropped:
                 yield referrer

@@ -44,9 +44,10 @@ def content_of(proposal: m.Proposal) -> int:
                 wanted += (_of_table(change.kind, change.schema, change.table), _text(change.key))
             case m.Delete():
                 wanted.append(_of_table(change.kind, change.schema, change.table))
-                computed += [f"{each.data_file_id}:{_positions(each.rows)}" for each in change.positions]
-                computed.append(f"{len(change.positions)}")
-                computed += [f"{each.data_file_id}:{_positions(each.rows)}" for each in change.delete_files]
+                if change.positions or change.delete_files:
+                    computed += [f"{each.data_file_id}:{_positions(each.rows)}" for each in change.positions]
+                    computed.append(f"{len(change.positions)}")
+                    computed += [f"{each.data_file_id}:{_positions(each.rows)}" for each in change.delete_files]
                 computed.append(_numbers(change.whole_files))
             case m.Compact():
                 wanted.append(_of_table(change.kind, change.schema, change.table))
@@ -54,6 +55,8 @@ def content_of(proposal: m.Proposal) -> int:
             case m.Flush():
                 wanted.append(_of_table(change.kind, change.schema, change.table))
                 computed += [_numbers(file.row_ids or ()) for file in change.files]
+            case m.AlterTable():
+                wanted += (_of_table(change.kind, change.schema, change.table), _text(change.alterations))
             case _:
                 wanted.append(_text(change))
     upper = (_check(wanted) ^ _SIGN) - _SIGN
