@@ -202,8 +202,8 @@ def test_a_writers_seq_that_comes_again_then_its_content_is_compared_until_it_is
     assert log.propose(append(data_file(11)), writer_seq=7).same_content is None
 
 
-def comment(text: str) -> dict[str, Any]:
-    return change("ALTER_TABLE", alterations=[{"op": "SET_COMMENT", "comment": text}])
+def comment(text: str, **more: str) -> dict[str, Any]:
+    return change("ALTER_TABLE", alterations=[{"op": "SET_COMMENT", "comment": text}], **more)
 
 
 def pairs_of_content() -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]], bool, bool]]:
@@ -227,6 +227,8 @@ def pairs_of_content() -> Iterator[tuple[list[dict[str, Any]], list[dict[str, An
     yield [delete_row(1)], [delete_row(2)], False, False
     yield [comment("a")], [comment("a")], True, True
     yield [comment("a")], [comment("b")], False, False
+    yield [comment("a")], [comment("a", table="T")], True, True
+    yield [comment("a")], [comment("a", table="k")], False, False
 
 
 @pytest.mark.parametrize(("first", "second", "from_one_base", "from_two"), list(pairs_of_content()))
