@@ -65,9 +65,8 @@ def test_projector_when_measured_beside_the_yardstick_then_no_slower_than_the_ba
         conn.commit()
 
         def measure() -> Ratios:
-            measured = projector_ratio(conn)
-            conn.rollback()
-            return measured
+            with conn.transaction(force_rollback=True):
+                return projector_ratio(conn)
 
         _check(measure)
 
