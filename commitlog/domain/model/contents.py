@@ -44,6 +44,7 @@ def content_of(proposal: m.Proposal) -> int:
                 wanted += (_of_table(change.kind, change.schema, change.table), _text(change.key))
             case m.Delete():
                 wanted.append(_of_table(change.kind, change.schema, change.table))
+                # Most deletes are of whole files alone: of anything else nothing is made into text.
                 if change.positions or change.delete_files:
                     computed += [f"{each.data_file_id}:{_positions(each.rows)}" for each in change.positions]
                     computed.append(f"{len(change.positions)}")

@@ -76,7 +76,7 @@ class DecideBench:
         proposal: one proposal's way, step by step.
         costs: by history and age of the base.
         search: with a filter under SERIALIZABLE.
-        commit_us: decide and replay of one append, over the last stretch of the history.
+        commit_us: decide and replay of one append, over the longest history.
         memory_bytes: growth of the process's peak from the empty to the largest state.
         files: how many live files that state holds.
     """
@@ -126,26 +126,30 @@ def run_decide_bench(
     rng = random.Random(7)
     gc.collect()
     empty = _peak_bytes()
-    commit_us, memory_bytes, files = 0.0, 0, 0
-    settings: list[_Setting] = []
-    for length in sorted(histories, reverse=True):
-        history = History(m.Genesis(bytes(16)))
-        took_us = history.grow(length, say)
-        if not files:
-            commit_us, memory_bytes, files = took_us, _peak_bytes() - empty, history.state.next_file_id
-        settings += [_Setting(length, age, history, rng) for age in ages if has_age(length, age)]
+    # The longest first, so that its memory is its own.
+    longest, *shorter = sorted(set(histories), reverse=True)
+    grown = {longest: History(m.Genesis(bytes(16)))}
+    commit_us = grown[longest].grow(longest, say)
+    memory_bytes = _peak_bytes() - empty
+    for length in shorter:
+        grown[length] = History(m.Genesis(bytes(16)))
+        grown[length].grow(length, say)
+    timings = [
+        _Timing(length, age, grown[length], rng) for length in sorted(grown) for age in ages if has_age(length, age)
+    ]
     gc.collect()
     gc.freeze()
     for number in range(ROUNDS):
         say(f"decisions: round {number + 1} of {ROUNDS}")
-        for setting in settings:
-            setting.measure()
-    costs = sorted((setting.cost for setting in settings), key=lambda cost: (cost.history, cost.age))
+        for timing in timings:
+            timing.measure()
+    costs = tuple(timing.cost for timing in timings)
     say("one proposal, from bytes to bytes")
     proposal = time_proposals()
     say("reads with a filter")
     search = time_searches(appends)
-    return DecideBench(compiled.form, proposal, tuple(costs), search, commit_us, memory_bytes, files)
+    files = grown[longest].state.next_file_id
+    return DecideBench(compiled.form, proposal, costs, search, commit_us, memory_bytes, files)
 
 
 def time_proposals() -> ProposalCost:
@@ -254,7 +258,7 @@ class History:
             yield _proposal(self._number + 1 + index, base, changes[index % len(changes)])
 
 
-class _Setting:
+class _Timing:
     """Decisions after a history, at a base so far behind its head."""
 
     def __init__(self, length: int, age: int, history: History, rng: random.Random) -> None:
@@ -264,7 +268,7 @@ class _Setting:
         self._rounds: list[float] = []
 
     def measure(self) -> None:
-        """Decide all of the same proposals twice, of which the second time counts: before, another state was in the caches."""
+        """Decide all of the same proposals twice. The second time counts: another state was in the caches the first time."""
         self._decide_all()
         started = time.perf_counter()
         self._decide_all()
